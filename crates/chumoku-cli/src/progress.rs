@@ -265,6 +265,15 @@ pub(crate) fn format_mebibytes(bytes: usize) -> String {
     format!("{} MiB", format_thousands(bytes.div_ceil(1 << 20)))
 }
 
+/// Reports how many source texts were truncated.
+pub(crate) fn report_source_truncation(cut: usize, most: usize) {
+    let text = tr!(
+        "source texts truncated: {cut} (the model reads at most {most} tokens)",
+        "原文 {cut} 個を、モデルの上限の {most} トークンで切り詰めました"
+    );
+    print_status(["cut", "切り捨て"], &text);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

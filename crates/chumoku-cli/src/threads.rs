@@ -1,5 +1,6 @@
-//! Number of threads.
+//! The instruction set and the number of threads.
 
+use crate::UsageError;
 use chumoku_kernels::system;
 
 /// Returns the number of physical cores that this process may use. Hyper-threads of one core count once, and system
@@ -18,4 +19,18 @@ pub(crate) fn start_pool(wanted: Option<usize>) -> anyhow::Result<usize> {
     let threads = wanted.unwrap_or_else(physical_cores);
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
     Ok(threads)
+}
+
+/// Refuses an unknown instruction set in `CHUMOKU_ISA`.
+pub(crate) fn check_instruction_set() -> Result<(), UsageError> {
+    let isa = std::env::var_os("CHUMOKU_ISA").unwrap_or_default();
+    if isa.to_str().and_then(chumoku::isa_named).is_none() {
+        let got = isa.display();
+        let problem = chumoku::tr!(
+            "CHUMOKU_ISA: expected scalar, avx2, avx512, avx512bf16 or amx, got {got}; unset it",
+            "CHUMOKU_ISA: scalar、avx2、avx512、avx512bf16、amx のいずれかが必要ですが、{got} です。設定を外してください"
+        );
+        return Err(UsageError(problem));
+    }
+    Ok(())
 }

@@ -1,6 +1,6 @@
-//! Usage errors, in one line of the user's language.
+//! Errors in one line of the user's language, and exit codes.
 
-use crate::ExitCode;
+use chumoku::lang::sanitize;
 use chumoku::lang::wording::nearest_name;
 use chumoku::train::Setting;
 use chumoku::{Lang, lang, set_lang, tr};
@@ -8,6 +8,26 @@ use chumoku_kernels::system::user_language;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use std::error::Error as _;
 use std::ffi::OsString;
+
+/// Exit code of a process; unlike that of `std`, it can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExitCode(u8);
+
+impl ExitCode {
+    /// Success.
+    pub const SUCCESS: ExitCode = ExitCode(0);
+
+    /// Returns the number of the exit code.
+    pub fn number(self) -> u8 {
+        self.0
+    }
+}
+
+impl From<u8> for ExitCode {
+    fn from(number: u8) -> Self {
+        ExitCode(number)
+    }
+}
 
 /// A usage error; exit code 2.
 #[derive(Debug)]
@@ -48,7 +68,7 @@ pub(crate) fn error_line(error: &Error) -> String {
         Lang::En => english(error),
         Lang::Ja => japanese(error),
     };
-    crate::sanitize(&line)
+    sanitize(&line)
 }
 
 /// Returns the setting of `--settings` that an unknown flag seems to mean, also under its common names elsewhere.
@@ -157,4 +177,43 @@ fn japanese(error: &Error) -> String {
         (None, None) => {}
     }
     format!("エラー: {line}。オプションの一覧: --help")
+}
+
+/// Returns true if the input or the command line is at fault, rather than the work.
+pub(crate) fn is_usage_error(error: &anyhow::Error) -> bool {
+    if let Some(error) = error.downcast_ref::<chumoku::NnError>() {
+        return chumoku::Error::from(error.clone()).is_usage();
+    }
+    match (error.downcast_ref::<chumoku::Error>(), error.downcast_ref::<chumoku::data::DataError>()) {
+        (Some(error), _) => error.is_usage(),
+        (_, Some(error)) => error.is_usage(),
+        _ => error.downcast_ref::<UsageError>().is_some(),
+    }
+}
+
+/// Formats an error and its causes, each once, in one line without control characters.
+pub(crate) fn one_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    // Errors of the system and of layers are translated to the language of the process.
+    let said = |cause: &(dyn std::error::Error + 'static)| {
+        let system = cause.downcast_ref().map(chumoku::lang::system_message);
+        let layers =
+            || cause.downcast_ref::<chumoku::NnError>().map(|cause| chumoku::Error::from(cause.clone()).to_string());
+        system.or_else(layers).unwrap_or_else(|| cause.to_string())
+    };
+    for cause in error.chain().map(said) {
+        if line.is_empty() {
+            line = cause;
+        } else if !line.contains(&cause) {
+            line = format!("{line}: {cause}");
+        }
+    }
+    sanitize(&line)
+}
+
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+            || cause.downcast_ref::<chumoku::data::DataError>().is_some_and(|e| e.is_broken_pipe())
+    })
 }

@@ -14,7 +14,7 @@
 //! - `outputs`: files that Python writes
 //! - `pool`: thread pools, safe with `fork`
 //! - `predictors`: classifiers and taggers
-//! - `rows`: rows for other processes
+//! - `rows`: predictions of rows, also of other processes
 //! - `tables`: labeled files
 //! - `training`: training that Ctrl-C can stop
 //! - `worker_group`: distributed training
@@ -91,6 +91,7 @@ fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<models::Embedder>()?;
     module.add_class::<rows::RowReader>()?;
     module.add_class::<rows::RowAnswerer>()?;
+    module.add_class::<rows::RowPredictor>()?;
     module.add_class::<explanations::Page>()?;
     module.add_class::<microscope::Trace>()?;
     module.add_class::<doctor::DoctorResult>()?;

@@ -1,11 +1,20 @@
-//! Distributed prediction: one process reads the rows of a file, others answer them, with the command's results.
+//! Predictions of rows, with the command's results: of texts from Python, and of files that one process reads and others
+//! answer.
 
 use crate::pool::run_long;
+use chumoku::answers::{
+    AnswerFormat, LabelThreshold, ModelInputs, PredictOptions, RowPredictor as Rows, ThresholdOptions, load_predictor,
+    load_tagger, required_columns, span_format, span_values,
+};
+use chumoku::lang::{lang, sanitize};
+use chumoku::{Error, ModelKind, Precision, TextTagger, read_model_folder, tr};
 use chumoku_cli::{ChunkAnswerer, ChunkReader, CommandError};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use serde_json::Value;
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// Maps retryable and permanent failures to different exceptions.
@@ -119,6 +128,167 @@ impl RowAnswerer {
         let found =
             run_long(py, || self.with_answerer(|answerer| answerer.answer_chunk(part)))?.map_err(command_error)?;
         Ok((PyBytes::new(py, &found.bytes), found.rows, found.unanswered, found.reason))
+    }
+}
+
+/// A model that predicts rows.
+enum RowModel {
+    Predictor(Rows<'static>),
+    Tagger(&'static TextTagger),
+}
+
+/// Predicts texts as `chumoku predict` does.
+#[pyclass(frozen, module = "chumoku._chumoku")]
+pub(crate) struct RowPredictor {
+    model: RowModel,
+    inputs: ModelInputs,
+    format: AnswerFormat,
+}
+
+/// Thresholds from Python: labels, or None for all labels, with values.
+type Thresholds = Vec<(Option<String>, f64)>;
+
+/// Reports a model's thresholds on standard error, as the command does.
+fn report(topic: [&str; 2], text: &str) {
+    eprintln!("{:<9} {}", lang().pick(topic[0], topic[1]), sanitize(text));
+}
+
+impl RowPredictor {
+    fn new(folder: &Path, mut options: PredictOptions) -> chumoku::Result<RowPredictor> {
+        if ModelKind::from_folder(folder)? == ModelKind::Tagger {
+            required_columns(&[], &options.feature_values)?;
+            let model = RowModel::Tagger(load_tagger(folder, &options)?);
+            return Ok(RowPredictor { model, inputs: ModelInputs::default(), format: span_format(false) });
+        }
+        let mut report_threshold = |text: &str| report(["threshold", "しきい値"], text);
+        let model = read_model_folder(folder, || load_predictor(folder, &options, &mut report_threshold))?;
+        // The columns of the command have no probabilities of labels.
+        options.as_objects = model.is_multi_label();
+        let rows = Rows::new(model, &options)?;
+        if let Some(thresholds) = rows.thresholds() {
+            report(["answers", "回答"], thresholds.describe());
+        }
+        Ok(RowPredictor { inputs: rows.inputs().clone(), format: rows.format(), model: RowModel::Predictor(rows) })
+    }
+
+    fn values(&self, texts: &[&str]) -> chumoku::Result<Vec<Vec<Value>>> {
+        match &self.model {
+            RowModel::Predictor(rows) => rows.values(texts),
+            RowModel::Tagger(model) => {
+                let found = model.predict(texts)?;
+                Ok(texts.iter().zip(&found).map(|(text, spans)| span_values(text, spans, false)).collect())
+            }
+        }
+    }
+}
+
+/// Converts options from Python, and refuses values that no model supports.
+fn predict_options(
+    top: Option<i64>,
+    abstain: Option<f64>,
+    thresholds: ThresholdOptions,
+    precision: Option<&str>,
+) -> Result<PredictOptions, String> {
+    let top = top.map(|n| usize::try_from(n).ok().filter(|&n| n > 0).ok_or(n)).transpose();
+    let top = top.map_err(|n| {
+        tr!("top: expected a whole number from 1, found {n}", "top: 1 以上の整数が必要ですが、{n} です")
+    })?;
+    let all = [("threshold", &thresholds.thresholds), ("precision_at_least", &thresholds.precisions)];
+    let shares = all.into_iter().flat_map(|(name, all)| all.iter().map(move |given| (name, given.value)));
+    for (name, x) in abstain.map(|x| ("abstain", x)).into_iter().chain(shares) {
+        if !(x > 0.0 && x < 1.0) {
+            return Err(tr!(
+                "{name}: expected a number between 0 and 1, such as 0.95, found {x}",
+                "{name}: 0 と 1 の間の数（0.95 など）が必要ですが、{x} です"
+            ));
+        }
+    }
+    let others = [("top", top.is_some()), all_given("threshold", all[0].1), all_given("precision_at_least", all[1].1)];
+    if let (Some(_), Some((name, _))) = (abstain, others.into_iter().find(|(_, is_given)| *is_given)) {
+        return Err(tr!("the argument 'abstain' cannot be used with '{name}'", "abstain は {name} と同時に使えません"));
+    }
+    let precision = precision.map(|name| {
+        Precision::from_name(name).ok_or_else(|| {
+            tr!(
+                "precision: expected one of highest, high, medium, got {name}",
+                "precision: highest、high、medium のいずれかが必要ですが、{name} です"
+            )
+        })
+    });
+    let mut options = PredictOptions::default();
+    (options.top, options.abstain) = (top, abstain);
+    (options.thresholds, options.precision) = (thresholds, precision.transpose()?);
+    Ok(options)
+}
+
+fn all_given(name: &'static str, thresholds: &[LabelThreshold]) -> (&'static str, bool) {
+    (name, !thresholds.is_empty())
+}
+
+/// Keeps the flags in messages: the caller knows which of its arguments they are.
+fn library_error(error: &Error) -> PyErr {
+    match error.is_usage() {
+        true => PyValueError::new_err(error.to_string()),
+        false => PyRuntimeError::new_err(error.to_string()),
+    }
+}
+
+#[pymethods]
+impl RowPredictor {
+    /// Reads a model folder. `set` has values of feature columns for all texts.
+    #[staticmethod]
+    #[pyo3(signature = (folder, *, top, abstain, threshold, precision_at_least, set, precision))]
+    #[allow(clippy::too_many_arguments)]
+    fn load(
+        py: Python<'_>,
+        folder: PathBuf,
+        top: Option<i64>,
+        abstain: Option<f64>,
+        threshold: Thresholds,
+        precision_at_least: Thresholds,
+        set: Vec<(String, String)>,
+        precision: Option<&str>,
+    ) -> PyResult<Self> {
+        let all = |given: Thresholds| given.into_iter().map(|(label, value)| LabelThreshold { label, value }).collect();
+        let thresholds = ThresholdOptions { thresholds: all(threshold), precisions: all(precision_at_least) };
+        let mut options = predict_options(top, abstain, thresholds, precision).map_err(PyValueError::new_err)?;
+        options.feature_values = set;
+        run_long(py, || RowPredictor::new(&folder, options))?.map_err(|error| library_error(&error))
+    }
+
+    /// Returns `true` if the model reads pairs of texts.
+    #[getter]
+    fn reads_pairs(&self) -> bool {
+        self.inputs.pairs
+    }
+
+    /// The feature columns that rows must have.
+    #[getter]
+    fn columns(&self) -> Vec<String> {
+        self.inputs.column_names()
+    }
+
+    /// The names of the answer columns; None if an answer is an object.
+    #[getter]
+    fn names(&self) -> Option<Vec<String>> {
+        match &self.format {
+            AnswerFormat::Columns(names) => Some(names.clone()),
+            AnswerFormat::Objects(_) => None,
+        }
+    }
+
+    /// Joins a text with the values of its feature columns.
+    fn beside(&self, text: &str, cells: Vec<String>) -> String {
+        self.inputs.with_columns(text, &cells)
+    }
+
+    /// Returns the answers to texts as one JSON list: of lists of column values, or of objects.
+    fn answer(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<String> {
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let found = run_long(py, || self.values(&texts))?.map_err(|error| library_error(&error))?;
+        let is_columns = matches!(self.format, AnswerFormat::Columns(_));
+        let answer = |mut values: Vec<Value>| if is_columns { values.into() } else { values.pop().unwrap_or_default() };
+        Ok(found.into_iter().map(answer).collect::<Value>().to_string())
     }
 }
 

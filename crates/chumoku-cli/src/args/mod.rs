@@ -31,10 +31,10 @@ pub(crate) use pictures::{
 pub(crate) use serve::{LogFormatArg, ServeArgs};
 pub(crate) use shard::{JoinArgs, Shard};
 pub(crate) use train::{Architecture, TaskName, TokenUnit, TrainArgs};
-pub(crate) use values::LabelThreshold;
 pub(crate) use vectors::{EmbedArgs, EmbeddingFormat, NearestArgs};
 
 use crate::output::{NamedFiles, OutputKind, OutputPath};
+use chumoku::answers::{LabelThreshold, PredictOptions, ThresholdOptions};
 use chumoku::data::{DataError, LabelOptions, StreamCopies};
 use chumoku::row::FeatureRequest;
 use chumoku::train::DataSource;
@@ -247,9 +247,14 @@ pub(crate) struct ThresholdArgs {
 }
 
 impl ThresholdArgs {
+    /// Returns the thresholds for the library.
+    pub(crate) fn options(&self) -> ThresholdOptions {
+        ThresholdOptions { thresholds: self.threshold.clone(), precisions: self.precision_at_least.clone() }
+    }
+
     /// Returns true if any threshold was given.
     pub(crate) fn is_given(&self) -> bool {
-        !self.threshold.is_empty() || !self.precision_at_least.is_empty()
+        self.options().is_given()
     }
 }
 
@@ -426,6 +431,20 @@ pub(crate) struct PredictArgs {
     /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl PredictArgs {
+    /// Returns the options for the library.
+    pub(crate) fn options(&self) -> PredictOptions {
+        PredictOptions {
+            top: self.top,
+            abstain: self.abstain,
+            thresholds: self.thresholds.options(),
+            feature_values: self.set.values.clone(),
+            precision: self.precision.map(Into::into),
+            as_objects: self.json,
+        }
+    }
 }
 
 #[derive(Debug, ClapArgs)]

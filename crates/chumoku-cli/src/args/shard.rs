@@ -2,6 +2,7 @@
 
 use super::PredictArgs;
 use crate::output::{OutputPath, file_or_standard_output};
+use chumoku::answers::LabelThreshold;
 use chumoku::tr;
 use clap::Args as ClapArgs;
 use std::fmt;
@@ -51,7 +52,7 @@ impl PredictArgs {
     pub(crate) fn answer_flags(&self) -> String {
         let reading = &self.reading;
         let text = |value: &Option<String>| value.clone();
-        let of_labels = |all: &[super::LabelThreshold]| {
+        let of_labels = |all: &[LabelThreshold]| {
             let each = all.iter().map(|of| match &of.label {
                 Some(label) => format!("{label}={}", of.value),
                 None => of.value.to_string(),

@@ -1,5 +1,6 @@
 //! Parsers of flag values, with their error messages.
 
+use chumoku::answers::LabelThreshold;
 use chumoku::row::FeatureRequest;
 use chumoku::tr;
 use chumoku::train::{ClassWeights, Freeze, SettingOverrides, TuneBudget};
@@ -80,13 +81,6 @@ pub(super) fn parse_target_share(text: &str) -> Result<f64, String> {
             value_or_nothing(text)
         )),
     }
-}
-
-/// A threshold for one label, or for all labels.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct LabelThreshold {
-    pub(crate) label: Option<String>,
-    pub(crate) value: f64,
 }
 
 /// Parses a feature column: its name, optionally with a colon and its type.

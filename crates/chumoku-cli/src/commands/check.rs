@@ -13,7 +13,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         match check(path, args.json) {
             Ok(is_true) => all_true &= is_true,
             Err(error) if error.downcast_ref::<chumoku::Error>().is_some() => {
-                say!("{}: {}", chumoku::lang::lang().pick("error", "エラー"), crate::one_line(&error));
+                say!("{}: {}", chumoku::lang::lang().pick("error", "エラー"), crate::usage::one_line(&error));
                 all_read = false;
             }
             // The report could not be written.

@@ -1,9 +1,8 @@
 //! Implements `chumoku compare`: a transformer next to recurrent networks of its size.
 
-use super::read_options;
-use super::train::classify;
 use crate::ExitCode;
 use crate::args::CompareArgs;
+use crate::data::{builtin_reviews, load_class_rows, read_options, report_class_rows};
 use crate::progress::{TrainProgress, format_duration, print_status};
 use crate::report::{align_right, fit, percent, wrap};
 use crate::threads;
@@ -31,10 +30,10 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         args.reading.buffer_pipe(data)?;
     }
     let data = match &args.data {
-        None => classify::builtin_reviews(),
-        Some(path) => TrainingData::new(&classify::load(path, &read_options(&args.reading, true)?)?, None, None)?,
+        None => builtin_reviews(),
+        Some(path) => TrainingData::new(&load_class_rows(path, &read_options(&args.reading, true)?)?, None, None)?,
     };
-    classify::report_data(&data);
+    report_class_rows(&data);
     let mut options = TrainOptions::default();
     options.seed = args.seed;
     options.epochs = args.epochs;

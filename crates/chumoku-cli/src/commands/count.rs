@@ -1,9 +1,9 @@
 //! Implements `chumoku count`: parameters, multiply-adds, bytes and memory of every step, and networks side by side.
 
-use super::model_name;
 use crate::ExitCode;
 use crate::UsageError;
 use crate::args::{self, CountedNetwork};
+use crate::models::model_name;
 use chumoku::count::{CountConfig, NetworkKind};
 use chumoku::nn::NormOrder;
 use chumoku::{ModelSize, RecurrentCell, tr};

@@ -1,23 +1,19 @@
 //! Implements `chumoku embed`: text embeddings with a pretrained encoder.
 
-use super::load;
-use super::row_output::AnswerFormat;
-use super::stream::{CommandInput, stream};
 use crate::ExitCode;
+use crate::answers::stream::{CommandInput, StreamOptions, stream};
 use crate::args::{EmbedArgs, EmbeddingFormat};
+use crate::models::embedding;
+use crate::models::embedding::{embed_texts, read_texts, report_pooling};
+use crate::models::load;
 use crate::output::{self, OutputPath};
-use crate::progress::{RowProgress, pluralize, print_status};
 use crate::{UsageError, threads};
-use chumoku::answers;
-use chumoku::data::RowSource;
+use chumoku::answers::{self, AnswerFormat};
 use chumoku::tensors::{Tensor, TensorFile};
-use chumoku::{EmbedOptions, Embeddings, TextEmbedder, tr};
+use chumoku::{EmbedOptions, tr};
 use serde_json::{Map, Value};
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
-
-/// Texts embedded at a time: enough for sorting by length.
-const CHUNK_TEXTS: usize = 4096;
 
 pub(crate) fn run(args: &EmbedArgs) -> anyhow::Result<ExitCode> {
     threads::start_pool(args.threads)?;
@@ -39,14 +35,15 @@ pub(crate) fn run(args: &EmbedArgs) -> anyhow::Result<ExitCode> {
     let texts: Vec<String> = match given {
         CommandInput::Rows(source) if format == EmbeddingFormat::Jsonl && out.is_none() => {
             let mut cut = 0;
-            let unanswered = Map::from_iter([("embedding".to_owned(), Value::Null)]);
-            let code = stream(*source, AnswerFormat::Objects { unanswered }, args.strict, |texts| {
+            let format = AnswerFormat::objects(&["embedding"]);
+            let rows = StreamOptions { strict: args.strict, ..StreamOptions::new(format) };
+            let code = stream(*source, rows, |texts| {
                 let found = model.embed(texts, options)?;
                 cut += found.truncated;
                 let rows = texts.iter().zip(found.vectors.rows());
                 Ok(rows.map(|(text, vector)| vec![json_line(text, vector.iter()).into()]).collect())
             })?;
-            report_truncation(model, cut);
+            embedding::report_truncation(model, cut);
             return Ok(code);
         }
         CommandInput::Rows(source) => read_texts(*source)?,
@@ -85,60 +82,6 @@ pub(crate) fn run(args: &EmbedArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Reads the texts of a file's rows.
-pub(super) fn read_texts(source: RowSource) -> anyhow::Result<Vec<String>> {
-    let column = source.columns().text;
-    let mut records = source.records();
-    let mut texts = Vec::new();
-    for record in records.by_ref() {
-        texts.push(record?.field(column).to_owned());
-    }
-    if records.skipped().count > 0 {
-        print_status(["skipped", "除外"], &records.skipped().to_string());
-    }
-    Ok(texts)
-}
-
-/// Embeds many texts, with progress.
-pub(super) fn embed_texts(
-    model: &TextEmbedder,
-    texts: &[String],
-    options: EmbedOptions<'_>,
-) -> anyhow::Result<Embeddings> {
-    let mut progress = RowProgress::new();
-    let mut all = model.embed(&[], options)?;
-    for chunk in texts.chunks(CHUNK_TEXTS) {
-        let chunk: Vec<&str> = chunk.iter().map(String::as_str).collect();
-        all.append(model.embed(&chunk, options)?);
-        progress.add(chunk.len());
-    }
-    progress.finish();
-    report_truncation(model, all.truncated);
-    Ok(all)
-}
-
-/// Reports how tokens become a vector if the folder does not say.
-pub(super) fn report_pooling(model: &TextEmbedder) {
-    if !model.has_pooling_config() {
-        let said = tr!(
-            "the folder has no modules.json: using mean pooling and normalized vectors",
-            "フォルダに modules.json がないため、平均プーリングを使い、ベクトルを長さ 1 に正規化します"
-        );
-        print_status(["vectors", "ベクトル"], &said);
-    }
-}
-
-fn report_truncation(model: &TextEmbedder, cut: usize) {
-    if cut > 0 {
-        let (texts, limit) = (pluralize(cut, "text"), model.limit());
-        let said = tr!(
-            "{texts} truncated to the model's maximum of {limit} tokens",
-            "{cut} 個のテキストを、モデルの上限の {limit} トークンで切り詰めました"
-        );
-        print_status(["cut", "切り捨て"], &said);
-    }
 }
 
 /// Returns the JSON line of a text. Numbers have enough digits to identify each f32.

@@ -1,7 +1,7 @@
 //! Implements `chumoku export`: a classifier's network as an ONNX file.
 
-use super::load;
 use crate::args::ExportArgs;
+use crate::models::load;
 use crate::{ExitCode, UsageError};
 use chumoku::onnx::{EXPORT_INPUTS, EXPORT_OUTPUTS, OPSET, export_classifier};
 use chumoku::{ModelKind, tr};

@@ -1,16 +1,16 @@
 //! Implements `chumoku film`: the attention to one text during training.
 
-use super::model_name;
-use super::pictures::FigureOutputs;
 use crate::ExitCode;
 use crate::UsageError;
 use crate::args::FilmArgs as Args;
+use crate::models::{model_name, require_attention};
+use crate::pictures::FigureOutputs;
 use chumoku_view::{Film, film_to_html};
 use serde_json::json;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Gives a clear error if this is not a model folder.
-    super::explain::require_attention(&args.model)?;
+    require_attention(&args.model)?;
     let film = Film::load(&args.model, &model_name(&args.model))?;
     let [layers, heads] = film.layers_and_heads();
     let layer = args.layer.unwrap_or(layers);

@@ -1,12 +1,14 @@
 //! Implements `chumoku nearest`: semantic search over the rows of a file.
 
-use super::embed::{embed_texts, read_texts, report_pooling};
-use super::{load, read_options};
 use crate::ExitCode;
 use crate::args::NearestArgs;
+use crate::data::read_options;
+use crate::models::embedding::{embed_texts, read_texts, report_pooling};
+use crate::models::load;
 use crate::progress::print_status;
-use crate::{UsageError, sanitize, threads};
+use crate::{UsageError, threads};
 use chumoku::data::RowSource;
+use chumoku::lang::sanitize;
 use chumoku::{EmbedOptions, tr};
 use serde_json::json;
 use std::io::{Write, stdout};

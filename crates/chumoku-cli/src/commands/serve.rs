@@ -1,7 +1,7 @@
 //! Implements `chumoku serve`: models as a service over HTTP.
 
-use super::model_name;
 use crate::args::{LogFormatArg, ServeArgs};
+use crate::models::model_name;
 use crate::{ExitCode, UsageError, threads};
 use chumoku::tr;
 use chumoku_server::{Limits, LogFormat, ServeError, ServeOptions, serve};

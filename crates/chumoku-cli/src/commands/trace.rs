@@ -3,11 +3,11 @@
 mod beam_search;
 mod merges;
 
-use super::pictures::terminal_options;
-use super::{load, model_name};
 use crate::ExitCode;
 use crate::args::{AttentionPart, TraceArgs, TraceDepth, TraceFormat};
+use crate::models::{load, model_name, require_attention};
 use crate::output::{self, OutputPath};
+use crate::terminal::terminal_options;
 use crate::{UsageError, threads};
 use chumoku::models::TranslatorAttention;
 use chumoku::{ModelKind, row, tr};
@@ -122,7 +122,7 @@ fn trace_model(args: &TraceArgs) -> anyhow::Result<trace::Trace> {
     };
     threads::start_pool(None)?;
     let place = HeadSelection { layer: args.layer.map(|layer| layer - 1), head: args.head - 1 };
-    let (kind, name) = (super::explain::require_attention(folder)?, model_name(folder));
+    let (kind, name) = (require_attention(folder)?, model_name(folder));
     check_flags(args, kind)?;
     let target = args.target.as_deref();
     let attention = match kind {

@@ -1,18 +1,21 @@
 //! Implements `chumoku translate`: the given texts, or every row of a file or of standard input, as a stream.
 
-use super::load;
-use super::row_output::AnswerFormat;
-use super::stream::{CommandInput, stream};
 use crate::ExitCode;
+use crate::answers::stream::{CommandInput, StreamOptions, stream};
 use crate::args::TranslateArgs;
-use crate::{UsageError, sanitize, threads};
-use chumoku::answers;
+use crate::models::load;
+use crate::progress::report_source_truncation;
+use crate::{UsageError, threads};
+use chumoku::answers::{self, AnswerFormat};
 use chumoku::data::RowSource;
+use chumoku::lang::sanitize;
 use chumoku::{TextTranslator, TranslateOptions, Translation, tr};
 use serde_json::Value;
 use std::io::{Write, stdout};
 
-pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(mut args: TranslateArgs) -> anyhow::Result<ExitCode> {
+    args.reading.use_training_source(&args.model);
+    let args = &args;
     threads::start_pool(args.threads)?;
     let model = load::translator(&args.model, args.precision)?;
     if args.n_best > args.beam {
@@ -72,8 +75,8 @@ fn translate_rows(
         Ok(found)
     };
     if args.json {
-        let unanswered = ["translation", "score"].into_iter().map(|key| (key.to_owned(), Value::Null)).collect();
-        return stream(source, AnswerFormat::Objects { unanswered }, args.strict, |texts| {
+        let format = AnswerFormat::objects(&["translation", "score"]);
+        return stream(source, StreamOptions { strict: args.strict, ..StreamOptions::new(format) }, |texts| {
             let found = translate(texts)?;
             let answers = texts.iter().zip(&found);
             answers
@@ -90,7 +93,8 @@ fn translate_rows(
         })
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    stream(source, AnswerFormat::columns(&names, args.bom), args.strict, |texts| {
+    let format = AnswerFormat::columns(&names);
+    stream(source, StreamOptions { format, bom: args.bom, strict: args.strict, shard: None }, |texts| {
         let added = |translation: &Translation| {
             let each = translation.hypotheses.iter().enumerate().take(args.n_best);
             let mut values: Vec<Value> =
@@ -104,6 +108,6 @@ fn translate_rows(
 
 fn report_truncation(model: &TextTranslator, cut: usize) {
     if cut > 0 {
-        super::train::translate::report_truncation(cut, model.config().model.max_length - 1);
+        report_source_truncation(cut, model.config().model.max_length - 1);
     }
 }

@@ -25,6 +25,20 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("chumoku-py", &["chumoku-kernels", "chumoku", "chumoku-cli", "chumoku-view"]),
 ];
 
+/// Folders of modules with their floors, the lowest first. A module imports only modules of its own floor and below.
+const MODULE_FLOORS: &[(&str, &[&[&str]])] = &[(
+    "chumoku-cli",
+    &[
+        &["invocation", "shell", "terminal", "usage"],
+        &["output", "report", "threads"],
+        &["args", "progress", "stage_profile"],
+        &["data", "models", "pictures"],
+        &["answers"],
+        &["commands"],
+        &["distributed"],
+    ],
+)];
+
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of all crates").to_path_buf()
 }
@@ -156,7 +170,8 @@ impl ModuleGraph {
         for entry in fs::read_dir(folder).expect("sources") {
             let path = entry.expect("an entry").path();
             let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-            if name == "tests" {
+            // A program beside a library is a crate of its own.
+            if name == "tests" || name == "main" && folder.join("lib.rs").exists() {
                 continue;
             }
             if path.is_dir() {
@@ -252,12 +267,17 @@ fn find_cycle(graph: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>>
     }
 }
 
+/// The crates that have modules, with their graphs.
+fn module_graphs() -> impl Iterator<Item = (&'static str, ModuleGraph)> {
+    let names = FLOORS.iter().map(|(name, _)| *name).filter(|name| *name != "chumoku-workspace-hack");
+    names.map(|name| (name, ModuleGraph::from_sources(&crates().join(name).join("src"))))
+}
+
 #[test]
 fn modules_form_no_cycle() {
     let mut circles = Vec::new();
-    // The workspace-hack crate has no modules.
-    for (name, _) in FLOORS.iter().filter(|(name, _)| *name != "chumoku-workspace-hack") {
-        let folders = ModuleGraph::from_sources(&crates().join(name).join("src")).folder_graphs();
+    for (name, graph) in module_graphs() {
+        let folders = graph.folder_graphs();
         assert!(folders[&[][..]].len() > 1, "{name}: where have its modules gone?");
         for (folder, rooms) in folders {
             if let Some(circle) = find_cycle(&rooms) {
@@ -266,6 +286,52 @@ fn modules_form_no_cycle() {
         }
     }
     assert!(circles.is_empty(), "in a circle:\n{}", circles.join("\n"));
+}
+
+/// Finds the imports that run up: from a module to one on a higher floor, or on none.
+fn find_upward_imports(rooms: &BTreeMap<String, BTreeSet<String>>, floors: &[&[&str]]) -> Vec<String> {
+    let floor = |room: &str| floors.iter().position(|floor| floor.contains(&room));
+    let runs_up = |from: &str, to: &str| floor(from).is_none() || floor(to).is_none_or(|to| Some(to) > floor(from));
+    let arrows = rooms.iter().flat_map(|(from, to)| to.iter().map(move |to| (from, to)));
+    arrows.filter(|(from, to)| runs_up(from, to)).map(|(from, to)| format!("{from} → {to}")).collect()
+}
+
+#[test]
+fn no_import_runs_up() {
+    let mut problems = Vec::new();
+    for (name, graph) in module_graphs() {
+        let folders = graph.folder_graphs();
+        for (folder, floors) in MODULE_FLOORS.iter().filter(|(folder, _)| folder.split('/').next() == Some(name)) {
+            let folder: ModulePath = folder.split('/').skip(1).map(str::to_owned).collect();
+            let rooms = &folders[&folder];
+            let known: BTreeSet<&str> = floors.iter().flat_map(|floor| floor.iter().copied()).collect();
+            let all: BTreeSet<&str> = rooms.keys().map(String::as_str).collect();
+            let unknown: Vec<_> = all.symmetric_difference(&known).collect();
+            assert!(unknown.is_empty(), "{name}/{}: on which floor? {unknown:?}", folder.join("/"));
+            problems.extend(find_upward_imports(rooms, floors).iter().map(|arrow| format!("{name}: {arrow}")));
+        }
+    }
+    assert!(problems.is_empty(), "these run up:\n{}", problems.join("\n"));
+}
+
+/// Commands share code through lower modules, and modules of the command take nothing from its root.
+#[test]
+fn commands_import_neither_each_other_nor_the_root() {
+    let (_, graph) = module_graphs().find(|(name, _)| *name == "chumoku-cli").expect("the command");
+    let commands = &graph.folder_graphs()[&["commands".to_owned()][..]];
+    let shared: Vec<_> = commands.iter().filter(|(_, arrows)| !arrows.is_empty()).collect();
+    assert!(shared.is_empty(), "move what they share below: {shared:?}");
+    let mut upwards = Vec::new();
+    for (module, arrows) in graph.0.iter().filter(|(module, _)| !module.is_empty()) {
+        for (inside, path) in &arrows.paths {
+            let reached = graph.resolve(&[&module[..], inside].concat(), path, 0);
+            let is_up = |reached: ModulePath| reached.is_empty() || reached == ["commands"] && module.len() > 1;
+            if reached.is_some_and(is_up) {
+                upwards.push(format!("{} → {}", module.join("/"), path.join("::")));
+            }
+        }
+    }
+    assert!(upwards.is_empty(), "these belong to lower modules:\n{}", upwards.join("\n"));
 }
 
 #[test]

@@ -177,8 +177,8 @@ const STAYS_ENGLISH: &[EnglishText] = &[
     ),
     english(CAUSE, "chumoku-text/src/data/gzip.rs", &["damage ({error})"]),
     english(CAUSE, "chumoku/src/train/checkpoint.rs", &["manifest.json: {error}"]),
-    english(GRAMMAR, "chumoku-cli/src/commands/stream.rs", &["{rows} {have} no answer, the first because: {first}"]),
-    english(GRAMMAR, "chumoku-cli/src/commands/train/language.rs", &["perplexity per {name:<9}{value:>9}\n"]),
+    english(GRAMMAR, "chumoku-cli/src/answers/stream.rs", &["{rows} {have} no answer, the first because: {first}"]),
+    english(GRAMMAR, "chumoku-cli/src/report/texts.rs", &["perplexity per {name:<9}{value:>9}\n"]),
     english(KEY, "chumoku-view/src/trace/size_claims.rs", &["claims.{name}: {problem}", "count: {error}"]),
     english(
         "the names of options in files",

@@ -12,6 +12,7 @@ __all__ = [
     "Output",
     "Page",
     "RowAnswerer",
+    "RowPredictor",
     "RowReader",
     "Tagger",
     "TextStream",
@@ -295,6 +296,28 @@ class RowAnswerer:
     def beside(self, text: str, cells: list[str]) -> str: ...
     def answer(self, texts: Sequence[str]) -> str: ...
     def write(self, part: builtins.bytes) -> tuple[builtins.bytes, int, int, str | None]: ...
+
+@final
+class RowPredictor:
+    @staticmethod
+    def load(
+        folder: _Path,
+        *,
+        top: int | None,
+        abstain: float | None,
+        threshold: Sequence[tuple[str | None, float]],
+        precision_at_least: Sequence[tuple[str | None, float]],
+        set: Sequence[tuple[str, str]],
+        precision: str | None,
+    ) -> RowPredictor: ...
+    @property
+    def reads_pairs(self) -> bool: ...
+    @property
+    def columns(self) -> list[str]: ...
+    @property
+    def names(self) -> list[str] | None: ...
+    def beside(self, text: str, cells: list[str]) -> str: ...
+    def answer(self, texts: Sequence[str]) -> str: ...
 
 def unanswered(n: int, first: str) -> str: ...
 

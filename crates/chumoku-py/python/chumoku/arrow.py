@@ -70,7 +70,7 @@ def predict(
         top, abstain, threshold, precision_at_least, set, precision: as the flags of the command.
         place: columns that locate a row for ``error``, such as ``("path", "line")``; by default ``path`` if it exists.
     """
-    flags = {"top": top, "abstain": abstain, "threshold": threshold, "precision-at-least": precision_at_least, "set": set, "precision": precision}
+    flags = {"top": top, "abstain": abstain, "threshold": threshold, "precision_at_least": precision_at_least, "set": set, "precision": precision}
     return Answers("predict", model, column, flags, place)
 
 
@@ -293,13 +293,16 @@ class _Predictions(_Model):
     """A model with the command's answers."""
 
     def __init__(self, command: str, model: str, flags: Mapping[str, Any]) -> None:
-        arguments = ["chumoku", command, model, *_arguments(flags)]
         if command == "explain":
             if _chumoku.model_kind(model) == "translator":
                 raise ValueError(f"{model}: expected a model of single texts, got a translator: explain a translation with chumoku.Translator.load(folder).explain(text)")
-            arguments += ["--input", "-", "--json", "-"]
+        self._rows: _chumoku.RowPredictor | _chumoku.RowAnswerer
         try:
-            self._rows = _chumoku.RowAnswerer.load(arguments, True)
+            if command == "explain":
+                arguments = ["chumoku", command, model, *_arguments(flags), "--input", "-", "--json", "-"]
+                self._rows = _chumoku.RowAnswerer.load(arguments, True)
+            else:
+                self._rows = _chumoku.RowPredictor.load(model, **_options(flags))
         except ValueError as error:
             raise ValueError(_as_argument(str(error), flags)) from None
         self.reads_pairs, self.columns = self._rows.reads_pairs, self._rows.columns
@@ -380,7 +383,7 @@ def _as_argument(said: str, flags: Mapping[str, Any]) -> str:
         said = said.removeprefix(before)
     for behind in ("; all options: --help", "。オプションの一覧: --help"):
         said = said.removesuffix(behind)
-    name = "|".join(map(re.escape, flags))
+    name = "|".join(re.escape(flag.replace("_", "-")) for flag in flags)
     said = re.sub(rf"--({name})(?: <[^>]*>+)?(?![\w-])", lambda found: found[1].replace("-", "_"), said)
     return re.sub(r"^invalid value '(.*)' for '(\w+)'(?:: | \[possible values: )(.*?)\]?$", _invalid_value_message, said)
 
@@ -403,6 +406,18 @@ def _cell(x: Any) -> str:
     if isinstance(x, datetime.datetime):
         return str(x.date()) if x.time() == datetime.time() else x.strftime("%Y-%m-%d %H:%M:%S")
     return str(x)
+
+
+def _options(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Converts the options of :func:`predict` for the library: thresholds and values become pairs."""
+
+    def thresholds(given: Any) -> list[tuple[str | None, float]]:
+        if given is None:
+            return []
+        return list(given.items()) if isinstance(given, Mapping) else [(None, given)]
+
+    values = [(name, _cell(x)) for name, x in (flags["set"] or {}).items()]
+    return {**flags, "threshold": thresholds(flags["threshold"]), "precision_at_least": thresholds(flags["precision_at_least"]), "set": values}
 
 
 def _arguments(flags: Mapping[str, Any]) -> list[str]:

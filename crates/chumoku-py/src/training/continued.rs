@@ -108,13 +108,7 @@ pub(super) fn continued_data<D: ReplayData>(
         None => None,
         Some(file) => Some(D::read_old(known, None, load(file, "old")?)?),
     };
-    if old.as_ref().is_some_and(|old: &D| !known.was_trained_on(&old.sha256())) {
-        note(
-            "warning: the old rows differ from those that the model was trained on, or are split differently: the model may have been \
-             trained on some of the held-out rows"
-                .into(),
-        );
-    }
+    old.as_ref().and_then(|old: &D| known.changed_rows_note(&old.sha256())).into_iter().for_each(&mut note);
     let mut data = D::add_new(known, old.as_ref(), load(&run.file, "fit(X, y)")?, old.is_some())?;
     let seen = known.seen_held_out_note(&data.new_held_out_texts());
     data.notes().extend(seen);

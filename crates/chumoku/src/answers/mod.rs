@@ -7,19 +7,30 @@
 //! - `abstention_thresholds`: thresholds at which a text gets an answer
 //! - `answer`: the answer of a predictor to one text
 //! - `decision`: the decision to answer, and the abstention reason
+//! - `feature_values`: values of feature columns for all texts
 //! - `generated`: translations, generated texts, vectors
+//! - `label_thresholds`: probability thresholds of classes
+//! - `row_predictor`: answers to rows, as columns or objects
 //! - `tokens`: a text as tokens
 
 mod abstention_thresholds;
 mod answer;
 mod decision;
+mod feature_values;
 mod generated;
+mod label_thresholds;
+mod row_predictor;
 mod tokens;
 
 pub use abstention_thresholds::AbstentionThresholds;
 pub use answer::{Answer, AnswerOptions, NUMBER_KEYS};
 pub use decision::{AbstentionReason, AnswerDecision};
+pub use feature_values::{ModelInputs, feature_values, required_columns};
 pub use generated::{continuation, translation, vector};
+pub use label_thresholds::{LabelThreshold, ThresholdOptions};
+pub use row_predictor::{
+    AnswerFormat, PredictOptions, RowPredictor, load_ngrams, load_predictor, load_tagger, span_format, span_values,
+};
 pub use tokens::{ModelTokenizer, Token};
 
 use crate::row;

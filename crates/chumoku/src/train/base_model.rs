@@ -240,6 +240,19 @@ impl BaseModel {
         })
     }
 
+    /// Returns a warning if the model was trained on other old rows than those with this SHA-256.
+    #[must_use]
+    pub fn changed_rows_note(&self, sha256: &str) -> Option<String> {
+        (!self.was_trained_on(sha256)).then(|| {
+            tr!(
+                "warning: the old rows differ from those that the model was trained on, or are split differently: the \
+                 model may have been trained on some of the held-out rows",
+                "警告: 元のデータが、モデルの学習に使ったものと同じではありません。いま検証やテストに使う行を、モデルは学習した\
+                 かもしれません"
+            )
+        })
+    }
+
     /// Returns `true` if the model was trained on rows with this SHA-256, in the same parts.
     pub fn was_trained_on(&self, sha256: &str) -> bool {
         sha256 == self.data_sha256

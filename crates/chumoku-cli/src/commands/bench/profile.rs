@@ -1,7 +1,7 @@
 //! `--profile`: the time of each operation in a step, compared with the limits of the processor.
 
 use super::{format_milliseconds, wrap_list};
-use crate::commands::table::table;
+use crate::report::table::table;
 use chumoku::data::format_thousands;
 use chumoku::lang::lang;
 use chumoku::tr;

@@ -6,8 +6,8 @@
 
 mod summary;
 
-use super::read_options;
 use crate::args::DoctorArgs;
+use crate::data::read_options;
 use crate::output::OutputPath;
 use crate::progress::print_status;
 use crate::{ExitCode, UsageError, threads};

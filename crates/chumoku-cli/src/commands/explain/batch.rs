@@ -1,17 +1,16 @@
 //! Implements `chumoku explain --input`: a picture for each line of a file.
 
 use super::model::{AttentionModel, Explainer};
-use super::{
-    alignment_figure, attention_flag, figure, layer_and_head_in, layer_and_head_in_alignment, ngrams,
-    require_attention, rows, tagger,
-};
+use super::{alignment_figure, attention_flag, figure, layer_and_head_in, layer_and_head_in_alignment, ngrams, tagger};
 use crate::ExitCode;
 use crate::UsageError;
+use crate::answers::stream::open_rows;
 use crate::args::{DataFormat, ExplainArgs, ExplainView};
-use crate::commands::columns::{report_missing, required_columns, text_with_values};
-use crate::commands::pictures::OutputFiles;
-use crate::commands::{load, model_name, pairs};
+use crate::data::columns::{report_missing, required_columns, text_with_values};
+use crate::data::pairs;
+use crate::models::{load, model_name, require_attention};
 use crate::output::OutputPath;
+use crate::pictures::OutputFiles;
 use crate::progress::RowProgress;
 use anyhow::Context;
 use chumoku::data::DataError;
@@ -45,7 +44,7 @@ fn read_texts(
     } else {
         reading.feature_columns = required_columns(columns, &args.set)?;
     }
-    let source = rows::open_rows(&reading, input, reads_pairs && !is_list)?;
+    let source = open_rows(input, &reading, reads_pairs && !is_list)?;
     let columns_of_text = source.columns().clone();
     let (mut texts, mut records) = (Vec::new(), source.records());
     while let Some((record, fault)) = records.next_with_fault()? {

@@ -1,12 +1,19 @@
 //! Implements `chumoku explain --errors`: the most confident wrong answers, grouped by the words that caused them.
 
 use super::model::ExplainProgress;
-use crate::args::{ExplainArgs, ReadArgs, ThresholdArgs};
-use crate::commands::columns::{report_unread, required_columns};
-use crate::commands::pictures::{OutputFiles, terminal_options};
-use crate::commands::train::{labels, score};
-use crate::commands::{load, model_name, pairs, read_options};
+use crate::args::ExplainArgs;
+use crate::args::ReadArgs;
+use crate::data::columns::report_unread;
+use crate::data::columns::required_columns;
+use crate::data::load_label_rows;
+use crate::data::load_number_rows;
+use crate::data::pairs;
+use crate::data::read_options;
+use crate::models::load;
+use crate::models::model_name;
+use crate::pictures::OutputFiles;
 use crate::progress::print_status;
+use crate::terminal::terminal_options;
 use crate::{ExitCode, UsageError};
 use chumoku::data::{Example, MultiLabelExample, ReadOptions, ScoreExample, load_labeled};
 use chumoku::explain::{ErrorOptions, shorten_numbers};
@@ -70,7 +77,7 @@ fn load_predictor(args: &ExplainArgs) -> anyhow::Result<Predictor<'static>> {
         ))
         .into());
     }
-    load::predictor(&args.model, args.precision, &ThresholdArgs::default())
+    Ok(load::predictor(&args.model, args.precision)?)
 }
 
 /// Returns the read options of the file, with the feature columns of the model.
@@ -114,7 +121,7 @@ fn load_classes(args: &ExplainArgs, file: &Path, model: Predictor<'_>) -> anyhow
 /// Loads rows with any number of labels each, and adds the ancestors of labels in a tree. All labels must be known to
 /// the model.
 fn load_label_sets(args: &ExplainArgs, file: &Path, model: Predictor<'_>) -> anyhow::Result<Vec<MultiLabelExample>> {
-    let mut sets = labels::load(
+    let mut sets = load_label_rows(
         file,
         &read_options_with_columns(args, model, false)?,
         &args.error_args.multi_label.options_or_remembered(&args.reading),
@@ -134,7 +141,7 @@ fn load_label_sets(args: &ExplainArgs, file: &Path, model: Predictor<'_>) -> any
 
 /// Loads rows with a number each.
 fn load_numbers(args: &ExplainArgs, file: &Path, model: Predictor<'_>) -> anyhow::Result<Vec<ScoreExample>> {
-    let scores = score::load(file, &read_options_with_columns(args, model, false)?)?;
+    let scores = load_number_rows(file, &read_options_with_columns(args, model, false)?)?;
     check_rows(model, scores.examples.iter().map(|example| example.text.as_str()))?;
     Ok(scores.examples)
 }

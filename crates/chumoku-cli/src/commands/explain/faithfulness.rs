@@ -1,9 +1,11 @@
 //! Implements `chumoku explain --faithfulness`: compares explanation methods with a classifier's answers.
 
-use super::model::{AttentionModel, require_attention};
+use super::model::AttentionModel;
 use super::print_json_or_text;
-use super::rows::open_rows;
+use crate::answers::stream::open_rows;
 use crate::args::{ExplainArgs, ReadArgs};
+use crate::data::columns::required_columns;
+use crate::models::require_attention;
 use crate::report::{fit, wrap};
 use crate::{ExitCode, UsageError};
 use chumoku::explain::{Faithfulness, MeanInterval, MethodFaithfulness, shorten_numbers};
@@ -26,8 +28,8 @@ pub(super) fn run(args: &ExplainArgs, input: &Path, lang: Lang) -> anyhow::Resul
         }
     };
     let reads_pairs = model.config().reads_pairs();
-    let beside = crate::commands::columns::required_columns(model.config().columns(), &args.set)?;
-    let source = open_rows(&ReadArgs { feature_columns: beside, ..args.reading.clone() }, input, reads_pairs)?;
+    let beside = required_columns(model.config().columns(), &args.set)?;
+    let source = open_rows(input, &ReadArgs { feature_columns: beside, ..args.reading.clone() }, reads_pairs)?;
     let columns = source.columns().clone();
     let mut records = source.records();
     let mut texts = Vec::new();

@@ -19,21 +19,22 @@ mod ngrams;
 mod rows;
 mod tagger;
 
-use super::pictures::{FigureOutputs, terminal_options};
-use super::predict::ModelInputs;
-use super::row_output::RowAnswers;
-use super::{columns, load, model_name, pairs};
 use crate::ExitCode;
+use crate::answers::row_output::RowAnswers;
 use crate::args::{ExplainArgs, ExplainView};
+use crate::data::{columns, pairs};
+use crate::models::{load, model_name};
+use crate::pictures::FigureOutputs;
 use crate::report::paragraph;
+use crate::terminal::terminal_options;
 use crate::{UsageError, threads};
+use chumoku::answers::ModelInputs;
 use chumoku::train::{network_name, network_sizes};
 use chumoku::{FeatureColumn, ModelKind, TextClassifier, TranslateOptions, row, tr};
 use chumoku_view::{
     Alignment, AlignmentFigures as _, Content, Explanation, ExplanationFigures as _, Figure, HeadOrder, Lang,
     alignment_to_html, figures_to_html, render, render_alignment, to_html, to_json,
 };
-pub(crate) use model::require_attention;
 use model::{AttentionModel, Explainer, check_label, check_method, head_names};
 use std::io::{Write, stdout};
 
@@ -105,7 +106,9 @@ pub(crate) fn row_explainer(args: &ExplainArgs) -> anyhow::Result<(RowAnswers<'s
     }
 }
 
-pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(mut args: ExplainArgs) -> anyhow::Result<ExitCode> {
+    args.reading.use_training_source(&args.model);
+    let args = &args;
     args.check()?;
     threads::start_pool(args.threads)?;
     let kind = ModelKind::from_folder(&args.model)?;

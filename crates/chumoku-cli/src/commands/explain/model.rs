@@ -2,8 +2,16 @@
 
 use crate::UsageError;
 use crate::args::{Method, Precision};
-use crate::commands::load;
-use chumoku::{FeatureColumn, ModelKind, TextClassifier, TextEmbedder, TextGenerator, read_model_folder, row, tr};
+use crate::models::load;
+use crate::models::require_attention;
+use chumoku::FeatureColumn;
+use chumoku::ModelKind;
+use chumoku::TextClassifier;
+use chumoku::TextEmbedder;
+use chumoku::TextGenerator;
+use chumoku::read_model_folder;
+use chumoku::row;
+use chumoku::tr;
 use chumoku_view::{Explanation, Lang};
 use std::borrow::Cow;
 use std::path::Path;
@@ -17,26 +25,6 @@ pub(super) fn head_names(heads: &[[usize; 2]], lang: Lang) -> String {
         (Lang::En, _) => format!("heads {}", names.join(", ")),
         (Lang::Ja, _) => format!("ヘッド {} ", names.join("、")),
     }
-}
-
-/// Returns the kind of a model that has attention.
-///
-/// # Errors
-/// If the model has no attention, or the folder holds no model.
-pub(crate) fn require_attention(folder: &Path) -> anyhow::Result<ModelKind> {
-    let kind = ModelKind::from_folder(folder)?;
-    let folder = folder.display();
-    let problem = match kind {
-        ModelKind::Ngrams => tr!(
-            "{folder}: this is an n-gram model, which has no attention; name a model with a transformer, such as `chumoku train` \
-             without --model ngrams makes it",
-            "{folder}: n-gram モデルにはアテンションがありません。トランスフォーマーのモデル（--model ngrams なしの \
-             `chumoku train` で作ったもの）を指定してください"
-        ),
-        ModelKind::Tagger => tr!("{folder}: this is {}", "{folder}: このモデルは{}です", kind.describe()),
-        _ => return Ok(kind),
-    };
-    Err(UsageError(problem).into())
 }
 
 /// A model whose self-attention is explained.

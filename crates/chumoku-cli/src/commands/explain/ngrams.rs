@@ -3,11 +3,13 @@
 use super::model::join_second_text;
 use super::{attention_flag, figure};
 use crate::ExitCode;
+use crate::UsageError;
 use crate::args::ExplainArgs;
-use crate::commands::pictures::{FigureOutputs, terminal_options};
-use crate::commands::{load, model_name};
+use crate::models::{load, model_name};
+use crate::pictures::FigureOutputs;
 use crate::report::fit;
-use crate::{UsageError, sanitize};
+use crate::terminal::terminal_options;
+use chumoku::lang::sanitize;
 use chumoku::{ModelKind, NgramEffect, tr};
 use chumoku_view::{Lang, render, to_html, to_json};
 use std::fmt::Write as _;

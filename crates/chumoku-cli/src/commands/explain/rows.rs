@@ -1,15 +1,13 @@
 //! Implements `chumoku explain --input --json -`: the effect of each word, for every row of a file.
 
 use super::model::{AttentionModel, Explainer};
+use crate::answers::row_output::RowAnswers;
+use crate::answers::stream::{StreamOptions, open_rows, stream};
 use crate::args::{ExplainArgs, Method, ReadArgs};
-use crate::commands::columns::required_columns;
-use crate::commands::predict::ModelInputs;
-use crate::commands::row_output::{AnswerFormat, RowAnswers};
-use crate::commands::stream::stream;
-use crate::commands::{load, model_name, pairs, read_options};
+use crate::data::columns::required_columns;
+use crate::models::{load, model_name};
 use crate::{ExitCode, UsageError};
-use chumoku::answers::insert_text;
-use chumoku::data::{RowSource, standard_input};
+use chumoku::answers::{AnswerFormat, ModelInputs, insert_text};
 use chumoku::explain::{json_number, shorten_numbers};
 use chumoku::{Estimate, ModelKind, NgramClassifier, tr};
 use chumoku_view::Explanation;
@@ -23,18 +21,6 @@ const MAX_NGRAMS: usize = 20;
 enum RowModel {
     Network(AttentionModel),
     Ngrams(&'static NgramClassifier),
-}
-
-/// Opens a file of texts or, if the model `reads_pairs`, of pairs; `-` is standard input.
-pub(super) fn open_rows(reading: &ReadArgs, input: &Path, reads_pairs: bool) -> anyhow::Result<RowSource> {
-    let mut options = read_options(reading, false)?;
-    (options.faults_in_place, options.pairs) = (true, reads_pairs);
-    let source = match input.as_os_str() == "-" {
-        true => RowSource::from_reader(Path::new(standard_input()), std::io::stdin(), &options)?,
-        false => RowSource::open(input, &options)?,
-    };
-    pairs::check_rows(reads_pairs, source.columns().second.is_some())?;
-    Ok(source)
 }
 
 /// Checks that the output is JSON on standard output, without pictures.
@@ -71,35 +57,43 @@ pub(super) fn row_explainer(args: &ExplainArgs) -> anyhow::Result<(RowAnswers<'s
         RowModel::Ngrams(model) => model.columns(),
     };
     let reads = ModelInputs { pairs: reads_pairs, feature_columns: required_columns(columns, &args.set)? };
-    let (name, method, label) = (model_name(&args.model), args.method, args.of_label.clone());
-    let unanswered = Map::from_iter([("label".to_owned(), Value::Null), ("words".to_owned(), Value::Null)]);
-    let answer = move |texts: &[&str]| {
-        let asked = (name.as_str(), method, label.as_deref());
-        texts.iter().map(|text| Ok(vec![explain(&model, asked, text)?])).collect()
-    };
-    Ok((RowAnswers { form: AnswerFormat::Objects { unanswered }, answer: Box::new(answer) }, reads))
+    let (name, label) = (model_name(&args.model), args.of_label.clone());
+    let explainer = RowExplainer { model, name, method: args.method, label };
+    let answer = move |texts: &[&str]| texts.iter().map(|text| Ok(vec![explainer.explain(text)?])).collect();
+    Ok((RowAnswers { form: AnswerFormat::objects(&["label", "words"]), answer: Box::new(answer) }, reads))
 }
 
 /// Prints one object per row, in the order of the file.
 pub(super) fn run(args: &ExplainArgs, input: &Path) -> anyhow::Result<ExitCode> {
     let (answering, reads) = row_explainer(args)?;
     let reading = ReadArgs { feature_columns: reads.feature_columns, ..args.reading.clone() };
-    stream(open_rows(&reading, input, reads.pairs)?, answering.form, false, answering.answer)
+    stream(open_rows(input, &reading, reads.pairs)?, StreamOptions::new(answering.form), answering.answer)
 }
 
-fn explain(model: &RowModel, (name, method, label): (&str, Method, Option<&str>), text: &str) -> anyhow::Result<Value> {
-    match model {
-        RowModel::Network(model) => {
-            let explainer = Explainer { model, target: None, name: name.to_owned(), method, label };
-            let explanation = explainer.explain(text)?;
-            Ok(object(text, &explanation).into())
-        }
-        RowModel::Ngrams(model) => {
-            let mut found = object(text, &model.explain_label(text, name, label)?);
-            let mut effects = model.ngram_effects_on_label(text, label)?;
-            effects.truncate(MAX_NGRAMS);
-            found.insert("ngrams".into(), serde_json::to_value(effects)?);
-            Ok(found.into())
+/// Explains rows.
+struct RowExplainer {
+    model: RowModel,
+    name: String,
+    method: Method,
+    /// The label to explain, for multi-label models.
+    label: Option<String>,
+}
+
+impl RowExplainer {
+    fn explain(&self, text: &str) -> anyhow::Result<Value> {
+        let (name, method, label) = (&self.name, self.method, self.label.as_deref());
+        match &self.model {
+            RowModel::Network(model) => {
+                let explainer = Explainer { model, target: None, name: name.clone(), method, label };
+                Ok(object(text, &explainer.explain(text)?).into())
+            }
+            RowModel::Ngrams(model) => {
+                let mut found = object(text, &model.explain_label(text, name, label)?);
+                let mut effects = model.ngram_effects_on_label(text, label)?;
+                effects.truncate(MAX_NGRAMS);
+                found.insert("ngrams".into(), serde_json::to_value(effects)?);
+                Ok(found.into())
+            }
         }
     }
 }

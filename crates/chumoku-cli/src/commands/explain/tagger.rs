@@ -2,18 +2,21 @@
 
 use super::model::ExplainProgress;
 use super::{attention_flag, layer_and_head, rows};
+use crate::answers::row_output::RowAnswers;
+use crate::answers::stream::{StreamOptions, open_rows, stream};
 use crate::args::{ExplainArgs, ExplainView};
-use crate::commands::pictures::{FigureOutputs, terminal_options};
-use crate::commands::row_output::{AnswerFormat, RowAnswers};
-use crate::commands::stream::stream;
-use crate::commands::{columns, load, model_name, read_options};
+use crate::data::{columns, read_options};
+use crate::models::{load, model_name};
+use crate::pictures::FigureOutputs;
+use crate::terminal::terminal_options;
 use crate::{ExitCode, UsageError};
+use chumoku::answers::AnswerFormat;
 use chumoku::data::{is_conll, load_spans};
 use chumoku::explain::{TaggedText, shorten_numbers};
 use chumoku::nn::EncoderConfig;
 use chumoku::{ModelKind, TextTagger, tr};
 use chumoku_view::{Figure, Lang, render_tagged, tagged_figure, tagged_to_html};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::io::{Write, stdout};
 use std::path::Path;
 
@@ -123,7 +126,7 @@ pub(super) fn explain_rows(args: &ExplainArgs, input: &Path) -> anyhow::Result<E
         return Ok(ExitCode::SUCCESS);
     }
     let answering = row_answers(model, name);
-    stream(rows::open_rows(&args.reading, input, false)?, answering.form, false, answering.answer)
+    stream(open_rows(input, &args.reading, false)?, StreamOptions::new(answering.form), answering.answer)
 }
 
 /// Returns an explainer of rows.
@@ -134,12 +137,11 @@ pub(super) fn row_explainer(args: &ExplainArgs) -> anyhow::Result<RowAnswers<'st
 }
 
 fn row_answers(model: &'static TextTagger, name: String) -> RowAnswers<'static> {
-    let unanswered = Map::from_iter([("spans".to_owned(), Value::Null)]);
     let answer = move |texts: &[&str]| {
         let one = |text: &&str| Ok(vec![object(model.explain(text, &name, None, &mut |_, _| {})?)]);
         texts.iter().map(one).collect()
     };
-    RowAnswers { form: AnswerFormat::Objects { unanswered }, answer: Box::new(answer) }
+    RowAnswers { form: AnswerFormat::objects(&["spans"]), answer: Box::new(answer) }
 }
 
 /// Returns an explanation without the model's name, which is the same in every row, and with the strongest features of

@@ -1,16 +1,18 @@
 //! The contents of a model folder: task, inputs, sizes, and scores of the training.
 
+use crate::ExitCode;
 use crate::progress::pluralize;
 use crate::report::wrap;
-use crate::{ExitCode, sanitize};
+use chumoku::Predictor;
 use chumoku::data::format_thousands;
 use chumoku::hierarchy::Hierarchy;
 use chumoku::lang::lang;
+use chumoku::lang::sanitize;
 use chumoku::nn::{BackboneConfig, EncoderConfig};
 use chumoku::train::{network_name, network_sizes};
 use chumoku::{
-    AbstentionCalibration, FeatureColumn, ModelKind, NgramClassifier, PredictionTarget, TextClassifier, TextEmbedder,
-    TextGenerator, TextTagger, TextTranslator, model_file, read_model_folder, tr,
+    AbstentionCalibration, FeatureColumn, ModelKind, NgramClassifier, TextClassifier, TextEmbedder, TextGenerator,
+    TextTagger, TextTranslator, model_file, read_model_folder, tr,
 };
 use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
@@ -176,15 +178,13 @@ impl ModelInfo {
     }
 
     /// Adds the objective of a predictor: classes, labels or a number, with label names and tree.
-    fn objective(
-        &mut self,
-        (problem, labels, tree): (&PredictionTarget, &[String], Option<&Hierarchy>),
-        version: &str,
-        is_alone: bool,
-    ) {
+    fn objective(&mut self, model: Predictor<'_>, version: &str) {
+        let (target, labels) = (model.target(), model.labels());
+        let tree = model.hierarchy().or(model.label_hierarchy());
+        let is_alone = matches!(model, Predictor::Ngrams(_));
         let n = format_thousands(labels.len());
         let by = if is_alone { lang().pick(", n-grams only", "（n-gram のみ）") } else { "" };
-        if let Some(number) = problem.number() {
+        if let Some(number) = target.number() {
             let [least, most] = number.scale.range;
             let text = tr!(
                 "a number for each text, from {least} to {most}{by}",
@@ -194,7 +194,7 @@ impl ModelInfo {
             self.put("range", json!([least, most]));
             return;
         }
-        match problem.is_one_class() {
+        match target.is_one_class() {
             true => {
                 self.task("classify", version, tr!("one of {n} classes for each text{by}", "{n} クラスの分類{by}"));
             }
@@ -210,8 +210,7 @@ impl ModelInfo {
 
     fn classifier(&mut self, model: &TextClassifier) {
         let config = model.config();
-        let told = (&config.target, &config.labels[..], config.hierarchy.as_ref());
-        self.objective(told, &config.chumoku_version, false);
+        self.objective(Predictor::Classifier(model), &config.chumoku_version);
         self.reads(config.reads_pairs(), config.columns());
         self.network(&config.model.backbone, model.num_parameters());
         self.tokens(config.model.vocab_size, config.max_tokens());
@@ -231,8 +230,7 @@ impl ModelInfo {
 
     fn ngrams(&mut self, model: &NgramClassifier) {
         let config = model.config();
-        let told = (&config.target, &config.labels[..], config.hierarchy.as_ref());
-        self.objective(told, &config.chumoku_version, true);
+        self.objective(Predictor::Ngrams(model), &config.chumoku_version);
         self.reads(config.reads_pairs(), model.columns());
         let features = format_thousands(model.num_features());
         self.features(model.num_features(), tr!("{features} in a linear model", "{features} 個の線形モデル"));
@@ -344,7 +342,7 @@ impl ModelInfo {
             ),
         };
         let shown: Vec<String> =
-            main_metrics(&metrics).iter().map(|(_, name, value)| format!("{name} {value}")).collect();
+            main_metrics(&metrics).iter().map(|metric| format!("{} {}", metric.name, metric.value)).collect();
         if !shown.is_empty() {
             self.line(["scores", "成績"], tr!("{} {on}", "{}（{on}）", shown.join(lang().pick(", ", "、"))));
         }
@@ -354,7 +352,7 @@ impl ModelInfo {
             .filter(|key| !metrics[*key].is_null())
             .map(|key| (key.into(), metrics[key].clone()))
             .collect();
-        for (key, ..) in main_metrics(&metrics) {
+        for MainMetric { key, .. } in main_metrics(&metrics) {
             let value = [&metrics[key], &metrics["scores"][key]].into_iter().find(|value| !value.is_null());
             about.insert(key.into(), value.cloned().unwrap_or_default());
         }
@@ -378,8 +376,15 @@ fn shown_size(bytes: u64) -> String {
     }
 }
 
-/// Returns the main metrics of the model's task: key, name, and value.
-fn main_metrics(metrics: &Value) -> Vec<(&'static str, &'static str, String)> {
+/// A main metric of a model's task.
+struct MainMetric {
+    key: &'static str,
+    name: &'static str,
+    value: String,
+}
+
+/// Returns the main metrics of the model's task.
+fn main_metrics(metrics: &Value) -> Vec<MainMetric> {
     let name = |en, ja| lang().pick(en, ja);
     let all = [
         ("accuracy", name("accuracy", "正解率"), true),
@@ -395,7 +400,7 @@ fn main_metrics(metrics: &Value) -> Vec<(&'static str, &'static str, String)> {
     let found = |(key, name, is_share): (&'static str, &'static str, bool)| {
         let value = metrics[key].as_f64().or_else(|| metrics["scores"][key].as_f64())?;
         let value = if is_share { format!("{:.1} %", 100.0 * value) } else { format!("{value:.3}") };
-        Some((key, name, value))
+        Some(MainMetric { key, name, value })
     };
     all.into_iter().filter_map(found).collect()
 }

@@ -1,6 +1,6 @@
 //! The full training report, from the contents of a model folder.
 
-use crate::commands::train::{classify, labels, score};
+use crate::report::{classes, labels, numbers};
 use crate::{ExitCode, UsageError};
 use chumoku::train::network_name;
 use chumoku::{ModelKind, TextClassifier, tr};
@@ -31,8 +31,8 @@ pub(super) fn run(folder: &Path) -> anyhow::Result<ExitCode> {
             let metrics: Value = serde_json::from_str(&text).map_err(damaged)?;
             let report = match metrics["task"].as_str() {
                 Some("labels") => labels::report(&metrics, noun),
-                Some("score") => score::report(&metrics, noun),
-                _ => classify::report(&metrics, noun),
+                Some("score") => numbers::report(&metrics, noun),
+                _ => classes::report(&metrics, noun),
             };
             report.map_err(|error| missing("metrics.json", error.to_string()))?
         }

@@ -2,8 +2,9 @@
 
 use super::write_output;
 use crate::args::{PictureArgs, TraceArgs, TraceFormat};
-use crate::commands::pictures::{OutputFiles, terminal_options};
-use crate::commands::{load, model_name};
+use crate::models::{load, model_name};
+use crate::pictures::OutputFiles;
+use crate::terminal::terminal_options;
 use crate::{ExitCode, UsageError, output, threads};
 use chumoku::explain::shorten_numbers;
 use chumoku::{ModelKind, TranslateOptions, tr};

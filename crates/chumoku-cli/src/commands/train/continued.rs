@@ -2,18 +2,21 @@
 
 use crate::args::{Architecture, TaskName, TrainArgs};
 use crate::progress::print_status;
-use crate::report::{align_right, fit, paragraph};
-use crate::{UsageError, output, sanitize};
+use crate::{UsageError, output};
+use chumoku::ModelKind;
+use chumoku::RecurrentCell;
 use chumoku::data::{Append, LabelOptions, ReadOptions, format_thousands};
 use chumoku::lang::lang;
+use chumoku::lang::sanitize;
 use chumoku::lang::wording::list_names;
 use chumoku::nn::BackboneKind;
-use chumoku::train::{
-    BaseModel, DataSource, PredictionKind, ReplayData, SourceData, format_figure, format_gain, rows_name,
-};
-use chumoku::{ModelKind, RecurrentCell, row, tr};
-use serde_json::Value;
-use std::fmt::Write;
+use chumoku::row;
+use chumoku::tr;
+use chumoku::train::BaseModel;
+use chumoku::train::DataSource;
+use chumoku::train::PredictionKind;
+use chumoku::train::ReplayData;
+use chumoku::train::SourceData;
 use std::path::{Path, PathBuf};
 
 /// The word that turns replay off.
@@ -151,15 +154,23 @@ fn uses_encoder_only(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Res
 }
 
 /// Reads a file of the task.
-type FileLoader<'a, F> = &'a dyn Fn(&Path, &ReadOptions, &LabelOptions) -> anyhow::Result<F>;
+/// Loads a file with options for rows and for labels.
+pub(super) type FileLoader<'a, F> = &'a dyn Fn(&Path, &ReadOptions, &LabelOptions) -> anyhow::Result<F>;
 
-/// Loads the old rows with `load`, and joins them with the new ones.
+/// Where old rows come from.
+pub(super) struct OldRowSource<'a, D: ReplayData> {
+    pub(super) options: &'a ReadOptions,
+    pub(super) load: FileLoader<'a, D::File>,
+    /// The built-in data, on which a model may have been trained.
+    pub(super) built_in: Option<D>,
+}
+
+/// Loads the old rows, and joins them with the new ones.
 pub(super) fn continued_data<D: ReplayData<File: Append>>(
     args: &TrainArgs,
     known: &BaseModel,
-    options: &ReadOptions,
     new: SourceData<D::File>,
-    (load, built_in): (FileLoader<'_, D::File>, Option<D>),
+    source: OldRowSource<'_, D>,
 ) -> anyhow::Result<D> {
     let folder = args.from.as_deref().unwrap_or(Path::new(""));
     let rows = D::texts(&new.train);
@@ -198,9 +209,9 @@ pub(super) fn continued_data<D: ReplayData<File: Append>>(
     }
     let replays = args.old.first().is_none_or(|word| word.as_os_str() != NO_REPLAY);
     let old = match replays {
-        true => Some(old_rows::<D>(&args.old, known, folder, (options, &new.train, load, built_in))?),
+        true => Some(old_rows::<D>(&args.old, known, folder, &new.train, source)?),
         // Loads the old rows to measure forgetting, if they are available.
-        false => old_rows::<D>(&[], known, folder, (options, &new.train, load, built_in)).ok(),
+        false => old_rows::<D>(&[], known, folder, &new.train, source).ok(),
     };
     if old.is_none() {
         let text = tr!(
@@ -258,8 +269,10 @@ fn old_rows<D: ReplayData<File: Append>>(
     given: &[PathBuf],
     known: &BaseModel,
     folder: &Path,
-    (options, new, load, built_in): (&ReadOptions, &D::File, FileLoader<'_, D::File>, Option<D>),
+    new: &D::File,
+    source: OldRowSource<'_, D>,
 ) -> anyhow::Result<D> {
+    let OldRowSource { options, load, built_in } = source;
     let is_of = |rows: &D| known.was_trained_on(&rows.sha256());
     if let Some(rows) = built_in.filter(|rows| given.is_empty() && known.sources.is_empty() && is_of(rows)) {
         return Ok(rows);
@@ -353,74 +366,6 @@ fn old_rows<D: ReplayData<File: Append>>(
         ))
         .into());
     }
-    let text = tr!(
-        "warning: the old rows differ from those that the model was trained on, or are split differently: the model may have been trained on \
-         some of the held-out rows",
-        "警告: 元のデータが、モデルの学習に使ったものと同じではありません。いま検証やテストに使う行を、モデルは学習したかもしれません"
-    );
-    print_status(["note", "注記"], &text);
+    known.changed_rows_note(&data.sha256()).iter().for_each(|note| print_status(["note", "注記"], note));
     Ok(data)
-}
-
-/// Formats the scores on old and new rows before and after. Empty without continued training.
-pub(super) fn format_changes(further: &Value) -> String {
-    let Some(changes) = further["changes"].as_array() else { return String::new() };
-    let headings = match lang() {
-        chumoku::Lang::En => ["rows", "before", "after", "gain, 95 % interval"],
-        chumoku::Lang::Ja => ["行数", "前", "後", "増減と 95 % 区間"],
-    };
-    let [before, after] = [headings[1], headings[2]].map(|heading| align_right(heading, 8));
-    let rows = align_right(headings[0], 6);
-    let figure = further["figure"].as_str().unwrap_or_default();
-    let title = changes_title(figure);
-    let mut taken_for_new = 0;
-    let mut out = format!("\n{} {rows} {before} {after}  {}\n", fit(&title, 28), headings[3]);
-    for change in changes {
-        let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
-        let [before, after] =
-            ["before", "after"].map(|when| align_right(&format_figure(figure, number(&change[when][figure])), 8));
-        let [low, high] = [0, 1].map(|end| format_gain(figure, number(&change["interval"][end])));
-        let gain = align_right(&format_gain(figure, number(&change["gain"])), 5);
-        let rows = align_right(&format_thousands(change["rows"].as_u64().unwrap_or_default() as usize), 6);
-        let name = fit(&format!("  {}", rows_name(change["rows_of"].as_str().unwrap_or_default())), 28);
-        let interval = tr!("{low} to {high}", "{low}〜{high}");
-        if change["rows_of"].as_str().is_some_and(|name| name.starts_with("old")) {
-            taken_for_new = taken_for_new.max(change["taken_for_new"].as_u64().unwrap_or_default());
-        }
-        let _ = writeln!(out, "{name} {rows} {before} {after}  {gain} ({interval})");
-    }
-    if figure == "mean_absolute_error" && !changes.is_empty() {
-        out += &tr!("  (a gain is a decrease of the error)\n", "  （増減は、誤差が減った分を正とします）\n");
-    }
-    if further["forgets"] == true {
-        let mut text = tr!(
-            "warning: on old rows the model is worse than before, by more than chance explains.",
-            "警告: 元のデータでの成績が、偶然では説明できないほど悪くなりました。"
-        );
-        if taken_for_new > 0 {
-            let rows = format_thousands(taken_for_new as usize);
-            text += &match figure {
-                "micro_f1" => {
-                    tr!(" {rows} of them wrongly get a new label.", "{rows} 行には、誤って新しいラベルが付きます。")
-                }
-                _ => tr!(" It predicts new classes for {rows} of them.", "{rows} 行は新しいクラスと判定されています。"),
-            };
-        }
-        if further["replays"] != true {
-            text +=
-                &tr!(" Leave --old none out to replay the old rows.", "--old none を外すと、元のデータも学習します。");
-        }
-        out += &format!("\n{}\n", paragraph(&text));
-    }
-    out
-}
-
-/// Returns the title of the table.
-fn changes_title(figure: &str) -> String {
-    match figure {
-        "micro_f1" => tr!("Micro-F1 before and after", "追加学習前後のミクロ F1"),
-        "mean_absolute_error" => tr!("Mean error before and after", "追加学習前後の平均絶対誤差"),
-        "span_f1" => tr!("Span F1 before and after", "追加学習前後のスパン F1"),
-        _ => tr!("Accuracy before and after", "追加学習前後の正解率"),
-    }
 }

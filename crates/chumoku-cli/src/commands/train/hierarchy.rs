@@ -1,10 +1,10 @@
 //! Trees of classes: requested by the user, or recognized from the labels.
 
 use crate::progress::print_status;
-use crate::sanitize;
 use chumoku::data::{Dataset, MultiLabelDataset, format_thousands};
 use chumoku::hierarchy::{Hierarchy, HierarchySource};
 use chumoku::lang::lang;
+use chumoku::lang::sanitize;
 use chumoku::tr;
 
 /// Returns the tree of a file's classes, if they form one, and reports it. Renames the labels of all files to those of

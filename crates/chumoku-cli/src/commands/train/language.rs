@@ -4,19 +4,19 @@ use super::{TrainSession, load_all};
 use crate::ExitCode;
 use crate::UsageError;
 use crate::args::TrainArgs;
-use crate::commands::{read_options, shell_quoted};
+use crate::data::{load_text_documents, read_options};
 use crate::progress::print_status;
-use crate::report::{fit, wrap};
+use crate::report::texts::format_language_scores;
+use crate::report::wrap;
+use crate::shell::shell_quoted;
 use chumoku::Lang;
 use chumoku::ModelKind;
 use chumoku::data::format_thousands;
-use chumoku::data::{
-    DocumentBreaks, DocumentSplit, Documents, MIN_CHARACTERS, ReadOptions, VALIDATION_FRACTION, load_documents,
-};
+use chumoku::data::{DocumentSplit, MIN_CHARACTERS, VALIDATION_FRACTION};
 use chumoku::lang::lang;
 use chumoku::sampling::Sampling;
 use chumoku::tr;
-use chumoku::train::{LanguageModelOutcome, LanguageScores, train_language_model};
+use chumoku::train::{LanguageModelOutcome, train_language_model};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -31,16 +31,6 @@ pub(super) fn run(args: &TrainArgs, threads: usize) -> anyhow::Result<ExitCode> 
     session.finish(outcome.interrupted, &outcome.metrics, |place| print_summary(&outcome, place))
 }
 
-/// Loads the documents of a file.
-pub(super) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<Documents> {
-    let documents = load_documents(path, DocumentBreaks::Auto, options)?;
-    print_status(["data", "データ"], &documents.description);
-    if documents.skipped.count > 0 {
-        print_status(["skipped", "除外"], &documents.skipped.to_string());
-    }
-    Ok(documents)
-}
-
 pub(super) fn data(args: &TrainArgs) -> anyhow::Result<DocumentSplit> {
     let Some(path) = &args.data else {
         let problem = tr!(
@@ -50,8 +40,8 @@ pub(super) fn data(args: &TrainArgs) -> anyhow::Result<DocumentSplit> {
         return Err(UsageError(problem).into());
     };
     let options = read_options(&args.reading, false)?;
-    let documents = load_all(args, path, [&options; 2], load)?;
-    let texts = |path: &Path| Ok::<_, anyhow::Error>(load(path, &options)?.texts);
+    let documents = load_all(args, path, [&options; 2], load_text_documents)?;
+    let texts = |path: &Path| Ok::<_, anyhow::Error>(load_text_documents(path, &options)?.texts);
     let valid = args.valid.as_deref().map(texts).transpose()?;
     let test = args.test.as_deref().map(texts).transpose()?;
     let characters: usize = documents.texts.iter().map(|text| text.chars().count()).sum();
@@ -93,7 +83,7 @@ fn print_summary(outcome: &LanguageModelOutcome, place: &Path) -> anyhow::Result
         ),
     };
     writeln!(out, "{on}\n")?;
-    write!(out, "{}", format_scores(scores))?;
+    write!(out, "{}", format_language_scores(scores))?;
     if let Some(best) = outcome.best {
         let epochs = outcome.metrics["epochs"].as_u64().unwrap_or(best.epoch);
         let text = tr!(
@@ -112,7 +102,7 @@ fn print_summary(outcome: &LanguageModelOutcome, place: &Path) -> anyhow::Result
         ControlFlow::Continue(())
     })?;
     for line in text.lines() {
-        let line = crate::sanitize(line);
+        let line = chumoku::lang::sanitize(line);
         // Japanese has no spaces where a terminal could break lines, so it is wrapped to 80 columns like the rest of
         // the report.
         let line = if lang() == Lang::Ja { wrap(&line, 78).replace('\n', "\n  ") } else { line };
@@ -123,27 +113,4 @@ fn print_summary(outcome: &LanguageModelOutcome, place: &Path) -> anyhow::Result
     writeln!(out, "\n{}", tr!("Next:", "次にできること:"))?;
     writeln!(out, "  chumoku generate {place} \"{text}\"")?;
     Ok(())
-}
-
-/// Formats scores, one per line.
-pub(crate) fn format_scores(scores: &LanguageScores) -> String {
-    let mut text = tr!(
-        "loss                    {:>9.4} nats per token\n",
-        "損失                                {:>9.4} nat/トークン\n",
-        scores.loss
-    );
-    for (name, value) in scores.perplexities() {
-        // Huge perplexities need no decimals.
-        let value = if value < 1e6 { format!("{value:.3}") } else { format!("{value:.1e}") };
-        let japanese = fit(&format!("パープレキシティ（{name}あたり）"), 36);
-        text += &tr!("perplexity per {name:<9}{value:>9}\n", "{japanese}{value:>9}\n");
-    }
-    if scores.unknown > 0 {
-        let share = 100.0 * scores.unknown as f64 / scores.tokens.max(1) as f64;
-        text += &tr!(
-            "unknown words           {share:>9.1} %   (the perplexities treat them as one word)\n",
-            "未知語                              {share:>9.1} %（すべて同じ 1 語として計算）\n"
-        );
-    }
-    text
 }

@@ -4,11 +4,11 @@ use super::{TrainSession, language};
 use crate::ExitCode;
 use crate::UsageError;
 use crate::args::TrainArgs;
-use crate::commands::read_options;
-use crate::commands::shell_quoted;
+use crate::data::{load_text_documents, read_options};
 use crate::output::OutputPath;
 use crate::progress::{format_duration, print_status};
 use crate::report::{fit, wrap};
+use crate::shell::shell_quoted;
 use chumoku::data::{DocumentSplit, VALIDATION_FRACTION, format_thousands};
 use chumoku::lang::lang;
 use chumoku::train::{FillExample, MaskedOutcome, MaskedScores, OutputFolder, TrainingData, pretrain};
@@ -54,7 +54,7 @@ pub(super) fn pretraining_texts(args: &TrainArgs, data: &TrainingData) -> anyhow
     }
     let mut parts = DocumentSplit::default();
     for path in &args.unlabelled {
-        let found = language::load(path, &read_options(&args.reading, false)?)?.split(0, VALIDATION_FRACTION, 0.0);
+        let found = load_text_documents(path, &read_options(&args.reading, false)?)?.split(0, VALIDATION_FRACTION, 0.0);
         parts.train.extend(found.train);
         parts.valid.extend(found.valid);
         parts.description = found.description;
@@ -142,7 +142,7 @@ fn format_scores(scores: &MaskedScores) -> String {
 /// Formats a text with the predictions for its gap.
 fn format_guesses(filled: &FillExample) -> String {
     let FillExample { around: [before, behind], hidden, guesses, .. } = filled;
-    let text = wrap(&crate::sanitize(&format!("{before} [{hidden}] {behind}")), 76).replace('\n', "\n  ");
-    let each = guesses.iter().map(|(token, p)| format!("{} {:.0} %", crate::sanitize(token), 100.0 * p));
+    let text = wrap(&chumoku::lang::sanitize(&format!("{before} [{hidden}] {behind}")), 76).replace('\n', "\n  ");
+    let each = guesses.iter().map(|(token, p)| format!("{} {:.0} %", chumoku::lang::sanitize(token), 100.0 * p));
     format!("  {text}\n    {}\n", each.collect::<Vec<_>>().join(", "))
 }

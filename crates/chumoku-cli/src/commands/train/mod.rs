@@ -24,12 +24,13 @@ pub(super) mod tag;
 pub(super) mod translate;
 mod tune;
 
-use super::{pairs, read_options, shell_quoted};
 use crate::ExitCode;
 use crate::UsageError;
 use crate::args::{Architecture, TaskName, TokenUnit, TrainArgs};
+use crate::data::{pairs, read_options};
 use crate::output::OutputPath;
 use crate::progress::{TrainProgress, format_duration, print_status};
+use crate::shell::shell_quoted;
 use crate::threads;
 use chumoku::data::{Append, DataFiles, ReadOptions, TrainingTask, describe_variants, detect_task, label_variants};
 use chumoku::film::WatchedText;
@@ -292,7 +293,7 @@ impl<'a> TrainSession<'a> {
         options.folds = args.folds;
         options.resume = args.resume;
         options.watch = args.watch.as_deref().map(|text| Arc::new(WatchedText::new(text)) as _);
-        options.worker_group = crate::worker_group();
+        options.worker_group = crate::invocation::worker_group();
         let others = [args.valid.as_deref(), args.test.as_deref()];
         let read = read_options(&args.reading, false)?;
         options.source = args.data.as_deref().map(|path| DataSource::new(path, others, &read).with_files(&args.more));
@@ -368,7 +369,7 @@ impl<'a> TrainSession<'a> {
 
     /// Reports how to start again if there is nothing to resume, and returns the exit code.
     fn report_interrupted_early(&self) -> ExitCode {
-        let again = restart_command(crate::command_words(), self.args, &self.folder.path);
+        let again = restart_command(crate::invocation::command_words(), self.args, &self.folder.path);
         let said = match self.args.reading.pipe_buffer.is_empty() {
             true => tr!(
                 "interrupted: nothing was trained yet; start again with  {again}",
@@ -389,7 +390,7 @@ impl<'a> TrainSession<'a> {
         if NOTHING_TO_SAVE.load(Ordering::Relaxed) && !self.args.resume {
             return self.report_interrupted_early();
         }
-        let again = resume_command(crate::command_words(), self.args, &self.folder.path);
+        let again = resume_command(crate::invocation::command_words(), self.args, &self.folder.path);
         let said = match self.args.reading.pipe_buffer.is_empty() {
             true => tr!("interrupted: continue with  {again}", "中断しました。続けるには  {again}"),
             // Piped data must be sent again.

@@ -1,15 +1,18 @@
 //! Trains a tagger.
 
-use super::classify::{scored_on_heading, this_model};
+use super::continued::OldRowSource;
 use super::{TrainSession, continued, load_all};
 use crate::args::{Precision, TrainArgs};
-use crate::commands::read_options;
+use crate::data::{load_span_rows, read_options};
 use crate::progress::print_status;
-use crate::report::{align_right, fit, paragraph, percent};
-use crate::{ExitCode, UsageError, sanitize};
-use chumoku::data::{LabelOptions, ReadOptions, SpanDataset, SpanUnit, format_thousands, load_spans};
+use crate::report::training::{format_changes, scored_on_heading, this_model};
+use crate::report::{paragraph, spans};
+use crate::shell::shell_quoted;
+use crate::{ExitCode, UsageError};
+use chumoku::data::{LabelOptions, ReadOptions, SpanDataset, SpanUnit, format_thousands};
 use chumoku::lang::lang;
-use chumoku::train::{BaseModel, DataSource, SourceData, SpanScore, SpanScores, TaggerData, train_tagger};
+use chumoku::lang::sanitize;
+use chumoku::train::{BaseModel, DataSource, SourceData, TaggerData, train_tagger};
 use chumoku::{ModelKind, sorting, tr};
 use std::collections::HashMap;
 use std::io::Write;
@@ -27,20 +30,19 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
         return Err(UsageError(problem).into());
     };
     let options = read_options(&args.reading, false)?;
-    let train = load_all(args, path, [&options; 2], load)?;
-    let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
-    let test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
+    let train = load_all(args, path, [&options; 2], load_span_rows)?;
+    let valid = args.valid.as_deref().map(|path| load_span_rows(path, &options)).transpose()?;
+    let test = args.test.as_deref().map(|path| load_span_rows(path, &options)).transpose()?;
     let others = [args.valid.as_deref(), args.test.as_deref()];
     let source = Some(DataSource::new(path, others, &options).with_files(&args.more));
     let data: TaggerData = match known {
         Some(known) => {
-            let read = |path: &Path, options: &ReadOptions, _: &LabelOptions| load(path, options);
+            let read = |path: &Path, options: &ReadOptions, _: &LabelOptions| load_span_rows(path, options);
             continued::continued_data(
                 args,
                 known,
-                &options,
                 SourceData::new(source, train.clone(), [valid, test]),
-                (&read, None),
+                OldRowSource { options: &options, load: &read, built_in: None },
             )?
         }
         None => {
@@ -66,10 +68,10 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
             rows.push((lang().pick("random field alone", "条件付き確率場単独"), crf));
         }
         rows.push((seen, &outcome.dictionary));
-        writeln!(out, "{}", comparison(&rows))?;
-        write!(out, "{}", kind_table(&outcome.test))?;
-        write!(out, "{}", continued::format_changes(&outcome.metrics["further"]))?;
-        writeln!(out, "\n  chumoku predict {} \"…\"", crate::commands::shell_quoted(&place.display().to_string()))?;
+        writeln!(out, "{}", spans::comparison(&rows))?;
+        write!(out, "{}", spans::kind_table(&outcome.test))?;
+        write!(out, "{}", format_changes(&outcome.metrics["further"]))?;
+        writeln!(out, "\n  chumoku predict {} \"…\"", shell_quoted(&place.display().to_string()))?;
         Ok(())
     })
 }
@@ -107,23 +109,6 @@ fn check(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<()> {
     }
 }
 
-/// Loads a file of texts with spans.
-pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<SpanDataset> {
-    if options.sheet.is_some() {
-        return Err(UsageError(tr!(
-            "--sheet: texts with spans are read from JSONL and CoNLL files, which have no sheets; leave it out",
-            "--sheet: スパン付きのテキストは JSONL か CoNLL のファイルから読みます。シートはないので、指定を外してください"
-        ))
-        .into());
-    }
-    let texts = load_spans(path, options)?;
-    print_status(["data", "データ"], &texts.description);
-    if texts.skipped.count > 0 {
-        print_status(["skipped", "除外"], &texts.skipped.to_string());
-    }
-    Ok(texts)
-}
-
 /// Reports rows and kinds of spans.
 fn report_data(train: &SpanDataset, data: &TaggerData) {
     let [rows, valid, test] = [&data.train, &data.valid, &data.test].map(|rows| format_thousands(rows.len()));
@@ -153,34 +138,4 @@ fn report_data(train: &SpanDataset, data: &TaggerData) {
     let list = shown.join(", ");
     print_status(["spans", "スパン"], &tr!("{list}{more}; {by}", "{list}{more}。{by}"));
     data.notes.iter().for_each(|note| print_status(["note", "注記"], note));
-}
-
-fn score_row(name: &str, score: &SpanScore) -> String {
-    let [p, r, f] = [score.precision, score.recall, score.f1].map(|x| align_right(&percent(x), 9));
-    let spans = align_right(&format_thousands(score.spans), 7);
-    format!("{} {p} {r} {f} {spans}", fit(name, 30))
-}
-
-fn header_row() -> String {
-    let names = match lang() {
-        chumoku::Lang::En => ["precision", "recall", "F1"],
-        chumoku::Lang::Ja => ["適合率", "再現率", "F1"],
-    };
-    let spans = align_right(lang().pick("spans", "スパン"), 7);
-    format!("{:30} {} {spans}", "", names.map(|name| align_right(name, 9)).join(" "))
-}
-
-/// Formats a row for each predictor.
-pub(crate) fn comparison(rows: &[(&str, &SpanScores)]) -> String {
-    let mut out = header_row() + "\n";
-    rows.iter().for_each(|(name, scores)| out += &(score_row(name, &scores.all) + "\n"));
-    let [low, high] = rows[0].1.f1_interval.map(percent);
-    out + &tr!("95 % interval of F1: {low} to {high}\n", "F1 の 95 % 区間: {low}〜{high}\n")
-}
-
-/// Formats a row for each kind of span.
-pub(crate) fn kind_table(scores: &SpanScores) -> String {
-    let mut out = header_row() + "\n";
-    scores.kinds.iter().for_each(|kind| out += &(score_row(&kind.label, kind) + "\n"));
-    out
 }

@@ -3,16 +3,18 @@
 use super::{TrainSession, load_all};
 use crate::ExitCode;
 use crate::args::TrainArgs;
-use crate::commands::{read_options, shell_quoted};
+use crate::data::{load_translation_rows, read_options};
 use crate::progress::print_status;
-use crate::sanitize;
+use crate::report::texts::format_translation_scores;
+use crate::shell::shell_quoted;
 use chumoku::ModelKind;
 use chumoku::builtin;
+use chumoku::data::PairSplit;
 use chumoku::data::format_thousands;
-use chumoku::data::{DataFiles, PairDataset, PairSplit, ReadOptions, load_pairs};
 use chumoku::lang::lang;
+use chumoku::lang::sanitize;
 use chumoku::tr;
-use chumoku::train::{TranslationScores, TranslatorOutcome, train_translator};
+use chumoku::train::{TranslatorOutcome, train_translator};
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
@@ -30,15 +32,6 @@ pub(super) fn run(args: &TrainArgs, threads: usize) -> anyhow::Result<ExitCode> 
     session.finish(outcome.interrupted, &outcome.metrics, |place| print_summary(&data, &outcome, place))
 }
 
-pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<PairDataset> {
-    let dataset = load_pairs(&DataFiles::from_argument(path), options)?;
-    print_status(["data", "データ"], &dataset.description);
-    if dataset.skipped.count > 0 {
-        print_status(["skipped", "除外"], &dataset.skipped.to_string());
-    }
-    Ok(dataset)
-}
-
 fn data(args: &TrainArgs) -> anyhow::Result<(PairSplit, [String; 2])> {
     let Some(path) = &args.data else {
         let text = tr!(
@@ -50,9 +43,9 @@ fn data(args: &TrainArgs) -> anyhow::Result<(PairSplit, [String; 2])> {
         return Ok((builtin::dates(DATES_SEED), ["date".into(), "ISO 8601".into()]));
     };
     let options = read_options(&args.reading, false)?;
-    let train = load_all(args, path, [&options; 2], load)?;
-    let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
-    let test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
+    let train = load_all(args, path, [&options; 2], load_translation_rows)?;
+    let valid = args.valid.as_deref().map(|path| load_translation_rows(path, &options)).transpose()?;
+    let test = args.test.as_deref().map(|path| load_translation_rows(path, &options)).transpose()?;
     let names = train.names.clone();
     Ok((PairSplit::new(&train, valid.as_ref(), test.as_ref())?, names))
 }
@@ -113,7 +106,7 @@ fn print_summary(data: &PairSplit, outcome: &TranslatorOutcome, place: &Path) ->
         }
     };
     writeln!(out, "{on}\n")?;
-    writeln!(out, "{}", format_scores(scores))?;
+    writeln!(out, "{}", format_translation_scores(scores))?;
     if let Some(best) = outcome.best {
         let epochs = outcome.metrics["epochs"].as_u64().unwrap_or(best.epoch);
         let text = tr!(
@@ -142,25 +135,4 @@ fn print_summary(data: &PairSplit, outcome: &TranslatorOutcome, place: &Path) ->
     writeln!(out, "  chumoku translate {place} --input texts.txt > translated.txt")?;
     writeln!(out, "  chumoku explain {place} \"{text}\" --html alignment.html")?;
     Ok(())
-}
-
-/// Formats scores, one per line.
-pub(crate) fn format_scores(scores: &TranslationScores) -> String {
-    let TranslationScores { bleu, bleu_signature, chrf, chrf_signature, .. } = scores;
-    let exact = 100.0 * scores.exact;
-    // The signatures have separate lines, because they would not fit after the longer Japanese names.
-    tr!(
-        "BLEU    {bleu:>6.1}   {bleu_signature}\nchrF2   {chrf:>6.1}   {chrf_signature}\nexact   {exact:>6.1} %\n",
-        "BLEU      {bleu:>6.1}\nchrF2     {chrf:>6.1}\n完全一致  {exact:>6.1} %\n\n算出方法  {bleu_signature}\n          \
-         {chrf_signature}\n"
-    )
-}
-
-/// Reports how many source texts were truncated.
-pub(crate) fn report_truncation(cut: usize, most: usize) {
-    let text = tr!(
-        "source texts truncated: {cut} (the model reads at most {most} tokens)",
-        "原文 {cut} 個を、モデルの上限の {most} トークンで切り詰めました"
-    );
-    print_status(["cut", "切り捨て"], &text);
 }

@@ -2,11 +2,8 @@
 
 use crate::UsageError;
 use crate::args::{Architecture, TaskName, TrainArgs};
-use crate::report::{align_right, paragraph, wrap};
-use chumoku::Lang;
-use chumoku::lang::lang;
 use chumoku::tr;
-use chumoku::train::{Setting, TrialRow, best_trials, gain_sentences};
+use chumoku::train::Setting;
 
 /// Refuses flags that do not apply to the task or the model.
 pub(super) fn check(args: &TrainArgs, task: TaskName) -> anyhow::Result<()> {
@@ -52,31 +49,4 @@ pub(super) fn stop_message() -> String {
         "stopping: finished trials are kept, and --resume continues (press again to exit at once)",
         "停止します。済んだ試行は残り、--resume で続けられます（もう一度押すとすぐに終了します）"
     )
-}
-
-/// Formats the trials, best first, and their gain. Empty without trials.
-pub(super) fn format_trials(tuning: &serde_json::Value) -> String {
-    const MOST: usize = 8;
-    const INDENT: usize = 22;
-    const WIDTH: usize = 80;
-    let Some(tried) = tuning["trials"].as_u64() else { return String::new() };
-    let rows = tuning["valid_rows"].as_u64().unwrap_or_default();
-    let [loss, accuracy] = match lang() {
-        Lang::En => ["log-loss", "accuracy"],
-        Lang::Ja => ["対数損失", "正解率"],
-    };
-    let [loss, accuracy] = [loss, accuracy].map(|head| align_right(head, 9));
-    let mut out = tr!(
-        "\nSettings tried: {tried}. The best on the {rows} validation rows:\n\n {loss} {accuracy}  settings\n",
-        "\n試した設定: {tried} 通り。検証データ {rows} 行で良かったもの:\n\n {loss} {accuracy}  設定\n"
-    );
-    for TrialRow { log_loss, accuracy, settings, is_chosen, .. } in best_trials(tuning, MOST) {
-        // Wraps long settings at commas.
-        let set =
-            wrap(&settings.replace(',', ", "), WIDTH - INDENT).replace('\n', &format!("\n{}", " ".repeat(INDENT)));
-        let mark = if is_chosen { '*' } else { ' ' };
-        out += &format!("{mark}{log_loss:>9.4} {:>8.1} %  {set}\n", 100.0 * accuracy);
-    }
-    let said = gain_sentences(tuning).join(lang().pick(" ", ""));
-    out + "\n" + &paragraph(&said) + "\n"
 }

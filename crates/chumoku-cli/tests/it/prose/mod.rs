@@ -61,7 +61,7 @@ struct FaultSearch {
     found: Vec<MessageFault>,
 }
 
-/// Collects the names bound to a result of `format_count`, alone or in a tuple: `let (a, rows) = (b, format_count(n, "row"))`.
+/// Collects the names bound to a result of `format_count` or `pluralize`, alone or in a tuple: `let (a, rows) = (b, format_count(n, "row"))`.
 fn integer_names(nodes: &[Node], names: &mut Vec<String>) {
     for statement in nodes.split(|node| *node == Node::Mark(';')) {
         for at in (0..statement.len()).filter(|&at| matches!(&statement[at], Node::Word(word) if word == "let")) {

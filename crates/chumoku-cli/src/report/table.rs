@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthStr;
 
 /// Formats a line for each row: the first column aligned left, the others right.
-pub(super) fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
+pub(crate) fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
     let widths: [usize; COLUMNS] = std::array::from_fn(width);
     let mut text = String::new();

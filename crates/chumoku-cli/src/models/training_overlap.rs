@@ -7,7 +7,7 @@ use chumoku::{read_model_folder, tr};
 use std::path::Path;
 
 /// Loads the model of a folder, and its training texts if the folder has them.
-pub(super) fn load_with_training_texts<M>(
+pub(crate) fn load_with_training_texts<M>(
     folder: &Path,
     mut load: impl FnMut() -> anyhow::Result<M>,
 ) -> anyhow::Result<(M, Option<SeenTexts>)> {
@@ -15,7 +15,7 @@ pub(super) fn load_with_training_texts<M>(
 }
 
 /// Counts the rows whose text is among the training texts, if these are known, and warns if there are any.
-pub(super) fn report_training_overlap(seen: Option<&SeenTexts>, texts: &[&str]) -> Option<usize> {
+pub(crate) fn report_training_overlap(seen: Option<&SeenTexts>, texts: &[&str]) -> Option<usize> {
     let seen = seen.map(|seen| seen.count(texts));
     if let Some(n) = seen.filter(|&n| n > 0) {
         let rows = format_thousands(texts.len());

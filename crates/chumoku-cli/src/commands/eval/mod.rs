@@ -1,19 +1,33 @@
 //! Implements `chumoku eval`: scores of a model on a file.
+//!
+//! # Files
+//!
+//! - `coverage`: the risk–coverage curve
+//! - `errors`: `--errors`
+//! - `tagger`: taggers
 
-use super::coverage;
-use super::errors;
-use super::pictures::OutputFiles;
-use super::read_options;
-use super::train::classify::this_model;
-use super::train::{labels, language, score, translate};
-use super::training_overlap::{load_with_training_texts, report_training_overlap};
-use super::{load, pairs};
+mod coverage;
+mod errors;
+mod tagger;
+
 use crate::args::{EvalArgs, ReadArgs};
-use crate::progress::{pluralize, print_status};
+use crate::data::{
+    columns, load_class_rows, load_label_rows, load_number_rows, load_text_documents, load_translation_rows, pairs,
+    read_options,
+};
+use crate::models::load::report_threshold;
+use crate::models::{load, load_with_training_texts, report_training_overlap};
+use crate::pictures::OutputFiles;
+use crate::progress::{pluralize, report_source_truncation};
+use crate::report::texts::{format_language_scores, format_translation_scores};
+use crate::report::training::this_model;
+use crate::report::{classes, labels, numbers, paragraph};
+use crate::threads;
 use crate::{ExitCode, UsageError};
-use crate::{report, threads};
-use chumoku::data::{Dataset, DocumentBreaks, ReadOptions, format_thousands, load_documents, load_labeled};
-use chumoku::hierarchy::Hierarchy;
+use chumoku::answers::{PredictOptions, load_predictor};
+use chumoku::data::Dataset;
+use chumoku::data::ReadOptions;
+use chumoku::data::format_thousands;
 use chumoku::lang::lang;
 use chumoku::train::{LanguageScores, Scores, SeenTexts, TranslationScores, network_name};
 use chumoku::{FeatureColumn, ModelKind, Prediction, Predictor, TranslateOptions, UnreadableValues, tr};
@@ -45,10 +59,10 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
         .into());
     }
     if !matches!(kind, ModelKind::Classifier | ModelKind::Ngrams) {
-        super::columns::required_columns(&[], &args.set)?;
+        columns::required_columns(&[], &args.set)?;
     }
     match kind {
-        ModelKind::Tagger => super::tagger::eval(args, SEED),
+        ModelKind::Tagger => tagger::eval(args, SEED),
         ModelKind::Translator => eval_translator(args),
         ModelKind::LanguageModel => eval_language_model(args),
         // Loading fails with a message for any other kind of model.
@@ -97,7 +111,7 @@ fn write_errors_and_curve(
 
 fn eval_translator(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     let model = load::translator(&args.model, args.precision)?;
-    let dataset = translate::load(&args.data, &read_options(&args.reading, false)?)?;
+    let dataset = load_translation_rows(&args.data, &read_options(&args.reading, false)?)?;
     let scores = TranslationScores::measure(model, &dataset.pairs.iter().collect(), &TranslateOptions::default())?;
     let mut out = stdout().lock();
     if args.json {
@@ -106,28 +120,24 @@ fn eval_translator(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     }
     let (n, pairs) = (format_thousands(scores.pairs), pluralize(scores.pairs, "pair"));
     writeln!(out, "{}\n", tr!("{pairs}, with a beam of 5", "{n} 組、ビーム幅 5"))?;
-    write!(out, "{}", translate::format_scores(&scores))?;
+    write!(out, "{}", format_translation_scores(&scores))?;
     if scores.cut_sources > 0 {
         let most = model.config().model.max_length - 1;
-        translate::report_truncation(scores.cut_sources, most);
+        report_source_truncation(scores.cut_sources, most);
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn eval_language_model(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     let model = load::generator(&args.model, args.precision)?;
-    let documents = load_documents(&args.data, DocumentBreaks::Auto, &read_options(&args.reading, false)?)?;
-    print_status(["data", "データ"], &documents.description);
-    if documents.skipped.count > 0 {
-        print_status(["skipped", "除外"], &documents.skipped.to_string());
-    }
+    let documents = load_text_documents(&args.data, &read_options(&args.reading, false)?)?;
     let scores = LanguageScores::measure(model, &documents.texts)?;
     let mut out = stdout().lock();
     match args.json {
         true => writeln!(out, "{}", serde_json::to_string(&scores)?)?,
         false => {
             let (n, tokens) = (format_thousands(scores.tokens), pluralize(scores.tokens, "token"));
-            write!(out, "{}\n\n{}", tr!("{tokens}", "{n} トークン"), language::format_scores(&scores))?;
+            write!(out, "{}\n\n{}", tr!("{tokens}", "{n} トークン"), format_language_scores(&scores))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -139,7 +149,7 @@ fn read_options_with_columns(
     columns: &[FeatureColumn],
     require_label: bool,
 ) -> anyhow::Result<ReadOptions> {
-    let beside = super::columns::required_columns(columns, &args.set)?;
+    let beside = columns::required_columns(columns, &args.set)?;
     read_options(&ReadArgs { feature_columns: beside, ..args.reading.clone() }, require_label)
 }
 
@@ -147,28 +157,24 @@ fn read_options_with_columns(
 fn report_unread_values(columns: &[FeatureColumn], rows: &[&str]) {
     let mut unread = UnreadableValues::new(columns);
     unread.count(rows);
-    super::columns::report_unread(&unread);
+    columns::report_unread(&unread);
 }
 
 /// Loads a labeled file, and counts the rows whose text the model was trained on, if that is known.
 fn load_labelled_rows(
-    (args, seen): (&EvalArgs, Option<&SeenTexts>),
-    (labels, hierarchy): (&[String], Option<&Hierarchy>),
-    reads_pairs: bool,
-    columns: &[FeatureColumn],
+    args: &EvalArgs,
+    model: Predictor<'_>,
+    seen: Option<&SeenTexts>,
 ) -> anyhow::Result<(Dataset, Option<usize>)> {
+    let (labels, columns) = (model.labels(), model.columns());
     let mut options = read_options_with_columns(args, columns, true)?;
     options.use_label_spellings(labels);
-    let mut dataset = load_labeled(&args.data, &options)?;
-    print_status(["data", "データ"], &dataset.description);
-    if dataset.skipped.count > 0 {
-        print_status(["skipped", "除外"], &dataset.skipped.to_string());
-    }
-    if let Some(tree) = hierarchy {
+    let mut dataset = load_class_rows(&args.data, &options)?;
+    if let Some(tree) = model.hierarchy() {
         dataset.examples.iter_mut().for_each(|example| example.label = tree.normalize_label(&example.label));
     }
     let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
-    pairs::check_rows(reads_pairs, pairs::is_pair(texts.first().copied()))?;
+    pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
     dataset.check_known_labels(labels)?;
     report_unread_values(columns, &texts);
     let seen = report_training_overlap(seen, &texts);
@@ -180,12 +186,12 @@ fn print_scores(rows: &[(&str, &Scores)]) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     let whole = rows[0].1;
     if let Some(warning) = whole.warning() {
-        writeln!(out, "{}\n", report::paragraph(&warning))?;
+        writeln!(out, "{}\n", paragraph(&warning))?;
     }
     let (n, rows_counted) = (format_thousands(whole.rows), pluralize(whole.rows, "row"));
     writeln!(out, "{}\n", tr!("{rows_counted}", "{n} 行"))?;
-    writeln!(out, "{}", report::predictor_table(rows))?;
-    write!(out, "{}{}", report::level_table(rows), report::class_report(whole, "--json"))?;
+    writeln!(out, "{}", classes::predictor_table(rows))?;
+    write!(out, "{}{}", classes::level_table(rows), classes::class_report(whole, "--json"))?;
     Ok(())
 }
 
@@ -194,7 +200,7 @@ fn eval_labels(args: &EvalArgs, model: Predictor<'_>, seen: Option<&SeenTexts>) 
     let columns = model.columns();
     let mut options = read_options_with_columns(args, columns, false)?;
     options.use_label_spellings(model.labels());
-    let mut sets = labels::load(&args.data, &options, &args.multi_label.options_or_remembered(&args.reading))?;
+    let mut sets = load_label_rows(&args.data, &options, &args.multi_label.options_or_remembered(&args.reading))?;
     if let Some(tree) = model.label_hierarchy() {
         let names = sets.examples.iter_mut().flat_map(|example| &mut example.labels);
         names.for_each(|label| *label = tree.normalize_label(label));
@@ -218,27 +224,27 @@ fn eval_labels(args: &EvalArgs, model: Predictor<'_>, seen: Option<&SeenTexts>) 
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(warning) = scores.warning() {
-        writeln!(out, "{}\n", report::paragraph(&warning))?;
+        writeln!(out, "{}\n", paragraph(&warning))?;
     }
     let (n, rows) = (format_thousands(scores.rows), pluralize(scores.rows, "row"));
     writeln!(out, "{}\n", tr!("{rows}", "{n} 行"))?;
     let rows = [(this_model(), &scores)];
-    writeln!(out, "{}{}", labels::comparison(&rows), report::label_level_table(&rows))?;
+    writeln!(out, "{}{}", labels::comparison(&rows), labels::label_level_table(&rows))?;
     let thresholds = model.target().labels().map(|blend| &blend.thresholds[..]).unwrap_or_default();
-    write!(out, "{}", report::label_table(&scores, thresholds, "--json", usize::MAX))?;
+    write!(out, "{}", labels::label_table(&scores, thresholds, "--json", usize::MAX))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Scores a model that predicts numbers.
 fn eval_numbers(args: &EvalArgs, model: Predictor<'_>, seen: Option<&SeenTexts>) -> anyhow::Result<ExitCode> {
-    let data = score::load(&args.data, &read_options_with_columns(args, model.columns(), false)?)?;
+    let data = load_number_rows(&args.data, &read_options_with_columns(args, model.columns(), false)?)?;
     let texts: Vec<&str> = data.examples.iter().map(|example| example.text.as_str()).collect();
     pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
     report_unread_values(model.columns(), &texts);
     let seen = report_training_overlap(seen, &texts);
     let (scores, points) = model.score_numbers(&data.examples, SEED)?;
     let mut outcome = OutputFiles::default();
-    args.pictures.write(&score::scatter(&points), &mut outcome);
+    args.pictures.write(&numbers::scatter(&points), &mut outcome);
     outcome.report();
     let mut out = stdout().lock();
     if args.json {
@@ -255,12 +261,12 @@ fn eval_numbers(args: &EvalArgs, model: Predictor<'_>, seen: Option<&SeenTexts>)
         return outcome.result().map(|()| ExitCode::SUCCESS);
     }
     if let Some(warning) = scores.warning() {
-        writeln!(out, "{}\n", report::paragraph(&warning))?;
+        writeln!(out, "{}\n", paragraph(&warning))?;
     }
     let (n, rows) = (format_thousands(scores.rows), pluralize(scores.rows, "row"));
     writeln!(out, "{}\n", tr!("{rows}", "{n} 行"))?;
-    writeln!(out, "{}", score::comparison(&[(this_model(), &scores)]))?;
-    write!(out, "{}", score::score_details(&scores, &points))?;
+    writeln!(out, "{}", numbers::comparison(&[(this_model(), &scores)]))?;
+    write!(out, "{}", numbers::score_details(&scores, &points))?;
     outcome.result().map(|()| ExitCode::SUCCESS)
 }
 
@@ -285,14 +291,22 @@ fn eval_labels_or_numbers(
     eval_labels(args, model, seen).map(Some)
 }
 
+/// Returns the options with which the model predicts.
+fn predict_options(args: &EvalArgs) -> PredictOptions {
+    PredictOptions {
+        thresholds: args.thresholds.options(),
+        precision: args.precision.map(Into::into),
+        ..PredictOptions::default()
+    }
+}
+
 fn eval_predictor(args: &EvalArgs) -> anyhow::Result<ExitCode> {
-    let load = || load::predictor(&args.model, args.precision, &args.thresholds);
+    let load = || Ok(load_predictor(&args.model, &predict_options(args), &mut report_threshold)?);
     let (model, seen) = load_with_training_texts(&args.model, load)?;
     if let Some(code) = eval_labels_or_numbers(args, model, seen.as_ref())? {
         return Ok(code);
     }
-    let known = (model.labels(), model.any_hierarchy());
-    let (dataset, seen) = load_labelled_rows((args, seen.as_ref()), known, model.reads_pairs(), model.columns())?;
+    let (dataset, seen) = load_labelled_rows(args, model, seen.as_ref())?;
     let (whole, parts) = model.score(&dataset.examples, SEED)?;
     let drawn = write_errors_and_curve(args, &dataset, model.labels(), |texts| model.predict(texts))?;
     if args.json {

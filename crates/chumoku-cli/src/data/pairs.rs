@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 /// Joins the texts of a command line as the model reads them: for a model of pairs, each two consecutive texts become
 /// one.
-pub(super) fn from_arguments(texts: Vec<&str>, reads_pairs: bool) -> anyhow::Result<Vec<String>> {
+pub(crate) fn from_arguments(texts: Vec<&str>, reads_pairs: bool) -> anyhow::Result<Vec<String>> {
     if !reads_pairs {
         return Ok(texts.into_iter().map(|text| row::single(text).into_owned()).collect());
     }
@@ -24,7 +24,7 @@ pub(super) fn from_arguments(texts: Vec<&str>, reads_pairs: bool) -> anyhow::Res
 
 /// Parses a line as the model reads it: for a model of pairs, two texts with a tab between them. `flag` is the source
 /// of the line.
-pub(super) fn from_line<'a>(flag: &str, line: &'a str, reads_pairs: bool) -> anyhow::Result<Cow<'a, str>> {
+pub(crate) fn from_line<'a>(flag: &str, line: &'a str, reads_pairs: bool) -> anyhow::Result<Cow<'a, str>> {
     row::from_line(line, reads_pairs).ok_or_else(|| {
         let problem = tr!(
             "{flag}: this model reads pairs of texts; give two texts with a tab between them",
@@ -35,7 +35,7 @@ pub(super) fn from_line<'a>(flag: &str, line: &'a str, reads_pairs: bool) -> any
 }
 
 /// Refuses rows of single texts for a model of pairs, and rows of pairs for a model of single texts.
-pub(super) fn check_rows(reads_pairs: bool, are_pairs: bool) -> anyhow::Result<()> {
+pub(crate) fn check_rows(reads_pairs: bool, are_pairs: bool) -> anyhow::Result<()> {
     let problem = match (reads_pairs, are_pairs) {
         (true, false) => tr!(
             "this model reads pairs of texts, but the file has one text per row; name both columns, as --text premise,hypothesis \
@@ -53,6 +53,6 @@ pub(super) fn check_rows(reads_pairs: bool, are_pairs: bool) -> anyhow::Result<(
 }
 
 /// Returns true if a text is a pair.
-pub(super) fn is_pair(text: Option<&str>) -> bool {
+pub(crate) fn is_pair(text: Option<&str>) -> bool {
     text.is_some_and(row::is_pair)
 }

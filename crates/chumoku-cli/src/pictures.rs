@@ -3,32 +3,10 @@
 use crate::ExitCode;
 use crate::args::PictureArgs;
 use crate::output::OutputPath;
-use chumoku_kernels::system::enable_escape_sequences;
-use chumoku_view::{ColorDepth, Figure, Fonts, Lang, Scene, TerminalOptions};
+use crate::terminal::terminal_options;
+use chumoku_view::{Figure, Fonts, Scene};
 use serde_json::Value;
-use std::io::{IsTerminal, Write, stdout};
-
-/// Returns the options of the terminal; its width is 80 if unknown.
-pub(crate) fn terminal_options(lang: Lang) -> TerminalOptions {
-    let is_terminal = stdout().is_terminal();
-    let width = match terminal_size::terminal_size() {
-        Some((width, _)) if is_terminal => usize::from(width.0),
-        _ => 80,
-    };
-    let mut options = TerminalOptions::default();
-    options.width = width;
-    options.color = color_depth(is_terminal);
-    options.lang = lang;
-    options
-}
-
-/// Returns the color depth of standard output, and prepares a Windows console for colors.
-pub(super) fn color_depth(is_terminal: bool) -> ColorDepth {
-    match is_terminal && !enable_escape_sequences() {
-        true => ColorDepth::None,
-        false => ColorDepth::detect(is_terminal, |name| std::env::var(name).ok()),
-    }
-}
+use std::io::{Write, stdout};
 
 impl PictureArgs {
     /// Returns true if any picture was requested.
@@ -64,7 +42,7 @@ impl PictureArgs {
     }
 
     /// Writes the requested files.
-    pub(super) fn write(&self, figure: &Figure, outcome: &mut OutputFiles) {
+    pub(crate) fn write(&self, figure: &Figure, outcome: &mut OutputFiles) {
         if self.is_any_given() {
             match self.fonts() {
                 Ok(fonts) => self.draw(&fonts, &figure.scene(), outcome, |path, _| path.clone()),
@@ -98,7 +76,7 @@ impl OutputFiles {
     }
 
     /// Reports the files that were written.
-    pub(super) fn report(&self) {
+    pub(crate) fn report(&self) {
         for path in &self.written {
             say!("{}", chumoku::tr!("wrote {}", "{} を書き出しました", path.display()));
         }
@@ -111,7 +89,11 @@ impl OutputFiles {
         for other in problems {
             say!(
                 "{}",
-                chumoku::tr!("also not written: {}", "こちらも書き出せませんでした: {}", crate::one_line(&other))
+                chumoku::tr!(
+                    "also not written: {}",
+                    "こちらも書き出せませんでした: {}",
+                    crate::usage::one_line(&other)
+                )
             );
         }
         Err(first)

@@ -1,6 +1,6 @@
 //! Implements `--profile` for whole commands: the time of each stage, and the share of matrix products.
 
-use super::table::table as aligned;
+use crate::report::table::table as aligned;
 use chumoku::data::format_thousands;
 use chumoku::lang::lang;
 use chumoku::stages::{self, StageTime};
@@ -9,7 +9,7 @@ use chumoku_kernels::Roofline;
 use std::time::{Duration, Instant};
 
 /// Runs a command and, if requested, reports its stages on standard error.
-pub(super) fn with_profile<R>(is_asked: bool, work: impl FnOnce() -> anyhow::Result<R>) -> anyhow::Result<R> {
+pub(crate) fn with_profile<R>(is_asked: bool, work: impl FnOnce() -> anyhow::Result<R>) -> anyhow::Result<R> {
     if !is_asked {
         return work();
     }

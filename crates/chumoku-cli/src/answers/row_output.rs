@@ -1,6 +1,7 @@
 //! Output format of answered rows.
 
 use crate::UsageError;
+use chumoku::answers::AnswerFormat;
 use chumoku::data::{ColumnChoice, DataError, Format, OutputFormat, Record, RecordWriter, TableLayout};
 use chumoku::tr;
 use serde_json::{Map, Value};
@@ -11,32 +12,17 @@ use std::rc::Rc;
 /// Column for the reason why a row has no answer.
 const ERROR_COLUMN: &str = "error";
 
-/// Output format of answered rows.
-#[derive(Clone, Debug)]
-pub(super) enum AnswerFormat {
-    /// The input rows with added columns.
-    Columns { names: Vec<String>, bom: bool },
-    /// JSON objects; an object without an answer has these values.
-    Objects { unanswered: Map<String, Value> },
-}
-
-impl AnswerFormat {
-    pub(super) fn columns(names: &[&str], bom: bool) -> AnswerFormat {
-        AnswerFormat::Columns { names: names.iter().map(|name| (*name).to_owned()).collect(), bom }
-    }
-}
-
 /// A function that answers texts: for each, the values of the added columns, or the object.
-pub(super) type AnswerFn<'a> = Box<dyn FnMut(&[&str]) -> anyhow::Result<Vec<Vec<Value>>> + Send + 'a>;
+pub(crate) type AnswerFn<'a> = Box<dyn FnMut(&[&str]) -> anyhow::Result<Vec<Vec<Value>>> + Send + 'a>;
 
 /// An output format with the function that computes the answers.
-pub(super) struct RowAnswers<'a> {
-    pub(super) form: AnswerFormat,
-    pub(super) answer: AnswerFn<'a>,
+pub(crate) struct RowAnswers<'a> {
+    pub(crate) form: AnswerFormat,
+    pub(crate) answer: AnswerFn<'a>,
 }
 
 /// Writes answers.
-pub(super) enum AnswerWriter<W: Write> {
+pub(crate) enum AnswerWriter<W: Write> {
     Columns {
         writer: RecordWriter<W>,
         /// Number of added columns, without that of reasons.
@@ -52,18 +38,19 @@ pub(super) enum AnswerWriter<W: Write> {
 }
 
 impl<W: Write> AnswerWriter<W> {
-    pub(super) fn new(
+    pub(crate) fn new(
         out: W,
         layout: &TableLayout,
         columns: &ColumnChoice,
         form: AnswerFormat,
+        bom: bool,
     ) -> anyhow::Result<Self> {
         Ok(match form {
-            AnswerFormat::Objects { unanswered } => {
+            AnswerFormat::Objects(unanswered) => {
                 let keys = (layout.format != Format::PlainText).then(|| layout.keys());
                 AnswerWriter::Objects { out, unanswered, columns: columns.clone(), keys }
             }
-            AnswerFormat::Columns { names, bom } => {
+            AnswerFormat::Columns(names) => {
                 if bom && matches!(layout.format, Format::JsonLines | Format::Json | Format::Parquet) {
                     let problem = tr!(
                         "--bom: the output is JSON, which has no byte order mark; leave it out",
@@ -79,14 +66,14 @@ impl<W: Write> AnswerWriter<W> {
     }
 
     /// Skips rows that other shards write before the next one.
-    pub(super) fn skip_rows(&mut self, rows: u64) {
+    pub(crate) fn skip_rows(&mut self, rows: u64) {
         if let AnswerWriter::Columns { writer, .. } = self {
             writer.skip_rows(rows);
         }
     }
 
     /// Writes a row with its answer or, without one, with the reason.
-    pub(super) fn write(
+    pub(crate) fn write(
         &mut self,
         record: &Record,
         answer: Option<Vec<Value>>,
@@ -119,7 +106,7 @@ impl<W: Write> AnswerWriter<W> {
         }
     }
 
-    pub(super) fn flush(&mut self) -> Result<(), DataError> {
+    pub(crate) fn flush(&mut self) -> Result<(), DataError> {
         match self {
             AnswerWriter::Columns { writer, .. } => writer.flush(),
             AnswerWriter::Objects { out, .. } => out.flush().map_err(|source| DataError::Write { source }),
@@ -129,11 +116,11 @@ impl<W: Write> AnswerWriter<W> {
 
 /// A buffer with shared ownership: one owner writes bytes, another takes them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SharedBuffer(Rc<RefCell<Vec<u8>>>);
+pub(crate) struct SharedBuffer(Rc<RefCell<Vec<u8>>>);
 
 impl SharedBuffer {
     /// Takes the bytes written since the last call.
-    pub(super) fn take(&self) -> Vec<u8> {
+    pub(crate) fn take(&self) -> Vec<u8> {
         self.0.take()
     }
 }

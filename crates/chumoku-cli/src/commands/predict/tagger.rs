@@ -1,70 +1,44 @@
-//! Implements `predict` and `eval` for taggers.
+//! Implements `predict` for taggers.
 
-use super::row_output::{AnswerFormat, RowAnswers};
-use super::shard;
-use super::stream::{CommandInput, stream_shard};
-use super::train::{classify::this_model, tag};
-use super::training_overlap::{load_with_training_texts, report_training_overlap};
-use super::{load, model_name, read_options};
-use crate::args::{EvalArgs, PredictArgs};
+use crate::answers::row_output::RowAnswers;
+use crate::answers::shard;
+use crate::answers::stream::{CommandInput, StreamOptions, stream};
+use crate::args::PredictArgs;
+use crate::data::read_options;
+use crate::models::model_name;
 use crate::output::OutputPath;
-use crate::report::paragraph;
-use crate::{ExitCode, UsageError, sanitize};
-use chumoku::answers::{self, tagged_text_json};
+use crate::terminal::color_depth;
+use crate::{ExitCode, UsageError};
+use chumoku::answers::{load_tagger, span_format, span_values, tagged_text_json};
 use chumoku::data::{is_conll, load_spans};
 use chumoku::lang::lang;
+use chumoku::lang::sanitize;
 use chumoku::{PredictedSpan, TextTagger, tr};
 use chumoku_view::{MAX_SPANNED_TEXTS, spans_to_html};
-use serde_json::{Map, Value, json};
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 
-/// Loads the model, and checks that the flags suit it.
-fn load_checked(args: &PredictArgs) -> anyhow::Result<&'static TextTagger> {
-    let flags = [
-        ("--top", args.top.is_some()),
-        ("--abstain", args.abstain.is_some()),
-        ("--threshold, --precision-at-least", args.thresholds.is_given()),
-    ];
-    if let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given) {
-        let problem = tr!(
-            "{flag}: this model marks spans in texts and predicts no classes; leave it out",
-            "{flag}: このモデルはテキストの中のスパンを示すもので、テキストのクラスは答えません。指定を外してください"
-        );
-        return Err(UsageError(problem).into());
-    }
-    load::tagger(&args.model, args.precision)
-}
-
 /// Returns a predictor of rows.
 pub(super) fn row_predictor(args: &PredictArgs) -> anyhow::Result<RowAnswers<'static>> {
-    Ok(row_answers(load_checked(args)?, args, |_, _| {}))
+    Ok(row_answers(load_tagger(&args.model, &args.options())?, args.json, |_, _| {}))
 }
 
 /// Returns a predictor of rows that also passes its answers to `seen`.
 fn row_answers<'a>(
     model: &'a TextTagger,
-    args: &PredictArgs,
+    as_objects: bool,
     mut seen: impl FnMut(&[&str], &[Vec<PredictedSpan>]) + Send + 'a,
 ) -> RowAnswers<'a> {
-    let is_json = args.json;
-    let form = match is_json {
-        true => AnswerFormat::Objects { unanswered: Map::from_iter([("spans".to_owned(), Value::Null)]) },
-        false => AnswerFormat::columns(&["spans"], args.bom),
-    };
     let answer = move |texts: &[&str]| {
         let found = model.predict(texts)?;
         seen(texts, &found);
-        let each = texts.iter().zip(&found);
-        Ok(each
-            .map(|(text, spans)| vec![if is_json { tagged_text_json(text, spans) } else { answers::spans_json(spans) }])
-            .collect())
+        Ok(texts.iter().zip(&found).map(|(text, spans)| span_values(text, spans, as_objects)).collect())
     };
-    RowAnswers { form, answer: Box::new(answer) }
+    RowAnswers { form: span_format(as_objects), answer: Box::new(answer) }
 }
 
 pub(super) fn predict(args: &PredictArgs) -> anyhow::Result<ExitCode> {
-    let (model, piece) = shard::load_with_shard(args, || load_checked(args))?;
+    let (model, shard) = shard::load_with_shard(args, || Ok(load_tagger(&args.model, &args.options())?))?;
     let options = read_options(&args.reading, false)?;
     let mut page =
         SpanPage { path: args.html.as_ref(), model, name: model_name(&args.model), texts: Vec::new(), total: 0 };
@@ -72,7 +46,7 @@ pub(super) fn predict(args: &PredictArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = args.input.as_deref().filter(|path| path.is_file())
         && is_conll(path, &options)?
     {
-        if piece.is_some() {
+        if shard.is_some() {
             return Err(cannot_divide_conll(path).into());
         }
         // Keeps the words of the file.
@@ -86,8 +60,9 @@ pub(super) fn predict(args: &PredictArgs) -> anyhow::Result<ExitCode> {
         CommandInput::Texts(texts) => texts,
         CommandInput::Rows(source) => {
             let RowAnswers { form, answer } =
-                row_answers(model, args, |texts, found| page.add(texts.iter().copied().zip(found)));
-            let ended = stream_shard(*source, form, (args.strict, piece), answer)?;
+                row_answers(model, args.json, |texts, found| page.add(texts.iter().copied().zip(found)));
+            let options = StreamOptions { format: form, bom: args.bom, strict: args.strict, shard };
+            let ended = stream(*source, options, answer)?;
             page.write()?;
             return Ok(ended);
         }
@@ -99,7 +74,7 @@ pub(super) fn predict(args: &PredictArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The error for dividing a CoNLL file among runs.
-pub(super) fn cannot_divide_conll(path: &Path) -> UsageError {
+pub(crate) fn cannot_divide_conll(path: &Path) -> UsageError {
     UsageError(tr!(
         "{}: a file of words and tags (CoNLL) is read as a whole and cannot be divided: give one text per line or row, or use \
          `chumoku predict` without shards or workers",
@@ -144,7 +119,7 @@ fn print<'a>(
     rows: impl Iterator<Item = (&'a str, Vec<PredictedSpan>)>,
 ) -> anyhow::Result<ExitCode> {
     let mut out = stdout().lock();
-    let has_colour = super::pictures::color_depth(out.is_terminal()) != chumoku_view::ColorDepth::None;
+    let has_colour = color_depth(out.is_terminal()) != chumoku_view::ColorDepth::None;
     for (text, spans) in rows {
         match args.json {
             true => writeln!(out, "{}", tagged_text_json(text, &spans))?,
@@ -170,27 +145,4 @@ fn mark_spans(text: &str, spans: &[PredictedSpan], has_colour: bool) -> String {
         at = found.span.end;
     }
     out + &take(usize::MAX)
-}
-
-pub(super) fn eval(args: &EvalArgs, seed: u64) -> anyhow::Result<ExitCode> {
-    let (model, seen): (&TextTagger, _) =
-        load_with_training_texts(&args.model, || load::tagger(&args.model, args.precision))?;
-    let data = tag::load(&args.data, &read_options(&args.reading, false)?)?;
-    data.check_known_labels(model.labels())?;
-    let texts: Vec<&str> = data.examples.iter().map(|row| row.text.as_str()).collect();
-    let seen = report_training_overlap(seen.as_ref(), &texts);
-    let scores = model.score(&data.examples, seed)?;
-    let mut out = stdout().lock();
-    if args.json {
-        let scores =
-            json!({ "rows": scores.rows, "rows_trained_on": seen, "span_f1": scores.all.f1, "scores": scores });
-        writeln!(out, "{scores}")?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if let Some(warning) = scores.warning() {
-        writeln!(out, "{}\n", paragraph(&warning))?;
-    }
-    writeln!(out, "{}", tag::comparison(&[(this_model(), &scores)]))?;
-    write!(out, "{}", tag::kind_table(&scores))?;
-    Ok(ExitCode::SUCCESS)
 }

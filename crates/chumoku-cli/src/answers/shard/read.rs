@@ -18,10 +18,10 @@ const MAX_LINE_BYTES: u64 = 64 << 20;
 const MAX_FOOTER_BYTES: u64 = 1 << 20;
 
 /// A shard whose rows are complete, judging by their lengths.
-pub(super) struct ShardFile {
-    pub(super) path: PathBuf,
-    pub(super) header: ShardHeader,
-    pub(super) footer: ShardFooter,
+pub(crate) struct ShardFile {
+    pub(crate) path: PathBuf,
+    pub(crate) header: ShardHeader,
+    pub(crate) footer: ShardFooter,
     file: BufReader<File>,
     /// Lengths of the remaining rows of the portion.
     lengths: VecDeque<u64>,
@@ -34,7 +34,7 @@ impl ShardFile {
     ///
     /// # Errors
     /// If the file cannot be read, is not a shard, or is incomplete.
-    pub(super) fn open(path: &Path) -> anyhow::Result<ShardFile> {
+    pub(crate) fn open(path: &Path) -> anyhow::Result<ShardFile> {
         let file = File::open(path).map_err(|error| unreadable(path, &error))?;
         let size = file.metadata().map_err(|error| unreadable(path, &error))?;
         if !size.is_file() {
@@ -73,7 +73,7 @@ impl ShardFile {
     ///
     /// # Errors
     /// If the row cannot be read, does not exist, or cannot be written.
-    pub(super) fn copy_row(&mut self, out: &mut impl Write) -> anyhow::Result<()> {
+    pub(crate) fn copy_row(&mut self, out: &mut impl Write) -> anyhow::Result<()> {
         while self.lengths.is_empty() {
             let next = read_line(&mut self.file).map_err(|error| unreadable(&self.path, &error))?;
             let lengths = next.as_ref().and_then(row_lengths).ok_or_else(|| damaged(&self.path, &self.header))?;
@@ -94,7 +94,7 @@ impl ShardFile {
     ///
     /// # Errors
     /// If the checksum differs.
-    pub(super) fn check_rows(self) -> anyhow::Result<()> {
+    pub(crate) fn check_rows(self) -> anyhow::Result<()> {
         match self.read.hex() == self.footer.output_hash {
             true => Ok(()),
             false => Err(damaged(&self.path, &self.header).into()),

@@ -1,6 +1,6 @@
 //! Implements `chumoku join`: joins shards into one output.
 
-use super::read::ShardFile;
+use crate::answers::shard::ShardFile;
 use crate::args::{JoinArgs, Shard};
 use crate::output;
 use crate::progress::{pluralize, print_status};
@@ -10,7 +10,7 @@ use chumoku::lang::wording::join_names;
 use chumoku::{sorting, tr};
 use std::io::{BufWriter, Write, stdout};
 
-pub(in crate::commands) fn run(args: &JoinArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &JoinArgs) -> anyhow::Result<ExitCode> {
     let mut shards = args.shards.iter().map(|path| ShardFile::open(path)).collect::<anyhow::Result<Vec<_>>>()?;
     sorting::sort_by_key(&mut shards, |shard| shard.header.shard.index);
     check_complete(&shards)?;

@@ -4,12 +4,13 @@
 //! A [`ChunkAnswerer`] of the same command line writes for each chunk what the command would have written. Concatenated
 //! in order, the answered chunks equal the output of the command.
 
-use super::predict::{self, ModelInputs};
-use super::row_output::{AnswerFormat, AnswerWriter, RowAnswers, SharedBuffer};
-use super::stream::unanswered_message;
-use super::{explain, tagger};
+use crate::answers::row_output::{AnswerWriter, RowAnswers, SharedBuffer};
+use crate::answers::stream::{open_rows, unanswered_message};
 use crate::args::{Cli, Command, PredictArgs, ReadArgs};
-use crate::{UsageError, is_usage_error, one_line};
+use crate::commands::{explain, predict};
+use crate::data::read_options;
+use crate::usage::{UsageError, is_usage_error, one_line};
+use chumoku::answers::{AnswerFormat, ModelInputs};
 use chumoku::data::{ColumnChoice, FeatureSource, Format, Record, Records, TableLayout, is_conll};
 use chumoku::tr;
 use serde_json::{Map, Value, json};
@@ -77,12 +78,16 @@ impl ChunkReader {
             check_flags(&args)?;
             let (_, reads) = predict::row_predictor(&args, false)?;
             let reading = ReadArgs { feature_columns: reads.feature_columns, ..args.reading.clone() };
-            let path = args.input.as_deref().filter(|path| path.is_file()).ok_or_else(|| missing_file(&args))?;
-            let options = super::read_options(&reading, false)?;
+            let path = args
+                .input
+                .as_deref()
+                .filter(|path| path.as_os_str() != "-" && path.is_file())
+                .ok_or_else(|| missing_file(&args))?;
+            let options = read_options(&reading, false)?;
             if is_conll(path, &options)? {
-                return Err(tagger::cannot_divide_conll(path).into());
+                return Err(predict::cannot_divide_conll(path).into());
             }
-            super::stream::open_rows(path, &reading, reads.pairs)
+            open_rows(path, &reading, reads.pairs)
         };
         let source = open().map_err(CommandError::from_error)?;
         let description = source.describe();
@@ -158,6 +163,8 @@ impl ChunkReader {
 pub struct ChunkAnswerer {
     answers: RowAnswers<'static>,
     inputs: ModelInputs,
+    /// Start the output with a byte order mark.
+    bom: bool,
 }
 
 /// The output for a chunk.
@@ -181,13 +188,15 @@ impl ChunkAnswerer {
     /// # Errors
     /// If the command line or the model cannot be used.
     pub fn load(args: Vec<OsString>, each_label: bool) -> Result<ChunkAnswerer, CommandError> {
-        let found = match parse_command(args)? {
+        let command = parse_command(args)?;
+        let bom = matches!(&command, Command::Predict(args) if args.bom);
+        let found = match command {
             Command::Predict(args) => predict::row_predictor(&args, each_label),
             Command::Explain(args) => explain::row_explainer(&args),
             _ => Err(UsageError(tr!("expected predict or explain", "predict か explain が必要です")).into()),
         };
         let (answering, reads) = found.map_err(CommandError::from_error)?;
-        Ok(ChunkAnswerer { answers: answering, inputs: reads })
+        Ok(ChunkAnswerer { answers: answering, inputs: reads, bom })
     }
 
     /// Returns true if the model reads text pairs.
@@ -199,31 +208,22 @@ impl ChunkAnswerer {
     /// Returns the names of the feature columns that the model reads, except those given by `--set`.
     #[must_use]
     pub fn feature_columns(&self) -> Vec<String> {
-        let beside = self.inputs.feature_columns.iter().filter(|of| of.value.is_none());
-        beside.map(|of| of.name.clone()).collect()
+        self.inputs.column_names()
     }
 
     /// Returns the names of the answer columns, or `None` if an answer is an object.
     #[must_use]
     pub fn column_names(&self) -> Option<&[String]> {
         match &self.answers.form {
-            AnswerFormat::Columns { names, .. } => Some(names),
-            AnswerFormat::Objects { .. } => None,
+            AnswerFormat::Columns(names) => Some(names),
+            AnswerFormat::Objects(_) => None,
         }
     }
 
     /// Joins a text with the values of its [feature columns](Self::feature_columns), as the model reads it.
     #[must_use]
     pub fn with_columns(&self, text: &str, cells: &[String]) -> String {
-        if self.inputs.feature_columns.is_empty() {
-            return text.to_owned();
-        }
-        let mut cells = cells.iter();
-        let each = self.inputs.feature_columns.iter().map(|of| match &of.value {
-            Some(value) => value.clone(),
-            None => cells.next().cloned().unwrap_or_default(),
-        });
-        chumoku::row::with_columns(text, &each.collect::<Vec<_>>())
+        self.inputs.with_columns(text, cells)
     }
 
     /// Answers texts. Each answer is JSON: a list of column values, or an object.
@@ -246,24 +246,19 @@ impl ChunkAnswerer {
     /// If the chunk is invalid, the model cannot answer, or a row cannot be written in this format.
     pub fn answer_chunk(&mut self, part: &[u8]) -> Result<AnsweredChunk, CommandError> {
         let part: Value = serde_json::from_slice(part).map_err(|_| not_a_chunk())?;
-        let (first, layout, columns, rows) = parse_chunk(part).ok_or_else(not_a_chunk)?;
-        self.answer_rows(first, &layout, &columns, &rows).map_err(CommandError::from_error)
+        let chunk = parse_chunk(part).ok_or_else(not_a_chunk)?;
+        self.answer_rows(&chunk).map_err(CommandError::from_error)
     }
 
-    fn answer_rows(
-        &mut self,
-        first: u64,
-        layout: &TableLayout,
-        columns: &ColumnChoice,
-        rows: &[(Record, Option<String>)],
-    ) -> anyhow::Result<AnsweredChunk> {
+    fn answer_rows(&mut self, chunk: &RowChunk) -> anyhow::Result<AnsweredChunk> {
+        let RowChunk { first, layout, columns, rows } = chunk;
         let portion = SharedBuffer::default();
-        let mut answers = AnswerWriter::new(portion.clone(), layout, columns, self.answers.form.clone())?;
-        if first > 0 {
+        let mut answers = AnswerWriter::new(portion.clone(), layout, columns, self.answers.form.clone(), self.bom)?;
+        if *first > 0 {
             // The first chunk has written the header.
             answers.flush()?;
             portion.take();
-            answers.skip_rows(first);
+            answers.skip_rows(*first);
         }
         let texts = rows.iter().filter(|(_, fault)| fault.is_none()).map(|(record, _)| columns.row_text(record));
         let texts: Vec<_> = texts.collect();
@@ -347,10 +342,18 @@ fn columns_json(columns: &ColumnChoice) -> Value {
     json!({ "text": columns.text, "second": columns.second, "beside": beside.collect::<Value>() })
 }
 
-type ParsedChunk = (u64, TableLayout, ColumnChoice, Vec<(Record, Option<String>)>);
+/// A chunk of rows.
+struct RowChunk {
+    /// Number of rows before it.
+    first: u64,
+    layout: TableLayout,
+    columns: ColumnChoice,
+    /// Records, and why they cannot be answered.
+    rows: Vec<(Record, Option<String>)>,
+}
 
 /// Parses a chunk.
-fn parse_chunk(mut part: Value) -> Option<ParsedChunk> {
+fn parse_chunk(mut part: Value) -> Option<RowChunk> {
     let first = part["first"].as_u64()?;
     let (layout, columns) = (&part["layout"], &part["columns"]);
     let layout = TableLayout {
@@ -376,7 +379,8 @@ fn parse_chunk(mut part: Value) -> Option<ParsedChunk> {
         alternatives: Vec::new(),
     };
     let Value::Array(rows) = part["rows"].take() else { return None };
-    Some((first, layout, columns, rows.into_iter().map(deserialize_row).collect::<Option<_>>()?))
+    let rows = rows.into_iter().map(deserialize_row).collect::<Option<_>>()?;
+    Some(RowChunk { first, layout, columns, rows })
 }
 
 /// A serialized row: line, fields, object, and error.

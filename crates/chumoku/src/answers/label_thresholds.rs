@@ -1,113 +1,135 @@
-//! The probability thresholds of classes, chosen by `--threshold` and `--precision-at-least`.
+//! Probability thresholds of classes, for `--threshold` and `--precision-at-least`.
 
-use crate::UsageError;
-use crate::args::{LabelThreshold, ThresholdArgs};
-use crate::progress::print_status;
-use chumoku::lang::lang;
-use chumoku::{AbstentionCalibration, Predictor, tr};
+use crate::lang::{lang, sanitize};
+use crate::{Error, Predictor, Result, tr};
 
-/// The classes of a model.
-pub(super) struct ThresholdClasses<'a> {
-    pub(super) labels: &'a [String],
-    /// True for multi-label models.
-    pub(super) has_several: bool,
-    pub(super) abstention: Option<&'a AbstentionCalibration>,
+/// A threshold for one label, or for all labels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LabelThreshold {
+    /// The label; `None` for all labels of a multi-label model.
+    pub label: Option<String>,
+    /// The threshold: a probability or a share.
+    pub value: f64,
 }
 
-impl<'a> ThresholdClasses<'a> {
-    /// Returns the classes of a model.
-    pub(super) fn of_model(model: Predictor<'a>) -> anyhow::Result<ThresholdClasses<'a>> {
-        if model.predicts_numbers() {
-            return Err(UsageError(tr!(
-                "--threshold, --precision-at-least: this model predicts a number, not classes; leave them out",
-                "--threshold、--precision-at-least: このモデルが答えるのはクラスではなく数値です。指定を外してください"
-            ))
-            .into());
-        }
-        Ok(ThresholdClasses {
-            labels: model.labels(),
-            has_several: model.is_multi_label(),
-            abstention: model.abstention(),
-        })
+/// Thresholds at which a class is predicted.
+#[derive(Clone, Debug, Default)]
+pub struct ThresholdOptions {
+    /// Minimum probabilities of classes.
+    pub thresholds: Vec<LabelThreshold>,
+    /// Minimum shares of the predictions of a class that are right. They choose probabilities on the validation rows.
+    pub precisions: Vec<LabelThreshold>,
+}
+
+impl ThresholdOptions {
+    /// Returns `true` if any threshold was given.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        !self.thresholds.is_empty() || !self.precisions.is_empty()
     }
 
+    /// Returns the probability threshold of each class, and reports each chosen one in a sentence.
+    ///
+    /// # Errors
+    /// If the model predicts a number, or a threshold cannot be used.
+    pub fn resolve(&self, model: Predictor<'_>, report: &mut dyn FnMut(&str)) -> Result<Vec<Option<f32>>> {
+        if model.predicts_numbers() {
+            return Err(Error::Setting(tr!(
+                "--threshold, --precision-at-least: this model predicts a number, not classes; leave them out",
+                "--threshold、--precision-at-least: このモデルが答えるのはクラスではなく数値です。指定を外してください"
+            )));
+        }
+        ThresholdResolver { model, report }.resolve(self)
+    }
+}
+
+/// Resolves thresholds for the classes of a model.
+struct ThresholdResolver<'m, 'r> {
+    model: Predictor<'m>,
+    /// Receives a sentence for each chosen threshold.
+    report: &'r mut dyn FnMut(&str),
+}
+
+impl ThresholdResolver<'_, '_> {
     /// Returns the requested probability threshold of each class.
-    pub(super) fn thresholds(&self, asked: &ThresholdArgs) -> anyhow::Result<Vec<Option<f32>>> {
-        let mut least = vec![None; self.labels.len()];
-        for given in &asked.threshold {
+    fn resolve(&mut self, options: &ThresholdOptions) -> Result<Vec<Option<f32>>> {
+        let mut least = vec![None; self.model.labels().len()];
+        for given in &options.thresholds {
             for class in self.classes_named("--threshold", given)? {
                 self.set("--threshold", &mut least, class, given.value as f32)?;
             }
         }
-        for given in &asked.precision_at_least {
+        for given in &options.precisions {
             for class in self.classes_named("--precision-at-least", given)? {
                 if let Some(confidence) = self.threshold_for_precision(class, given)? {
                     self.set("--precision-at-least", &mut least, class, confidence)?;
                 }
             }
         }
-        if !self.has_several && least.iter().all(Option::is_some) {
+        if !self.model.is_multi_label() && least.iter().all(Option::is_some) {
             let problem = tr!(
                 "--threshold, --precision-at-least: every class has a threshold, so some texts would have no answer; leave one class without \
                  (--abstain answers only if the model is confident)",
                 "--threshold、--precision-at-least: すべてのクラスに指定されているため、答えのないテキストが出ます。1 つのクラスは指定を\
                  外してください（確信のあるときだけ答えさせるには --abstain）"
             );
-            return Err(UsageError(problem).into());
+            return Err(Error::Setting(problem));
         }
         Ok(least)
     }
 
-    fn set(&self, flag: &str, least: &mut [Option<f32>], class: usize, value: f32) -> anyhow::Result<()> {
+    fn set(&self, flag: &str, least: &mut [Option<f32>], class: usize, value: f32) -> Result<()> {
         if least[class].replace(value).is_some() {
-            let label = crate::sanitize(&self.labels[class]);
+            let label = sanitize(&self.model.labels()[class]);
             let problem = tr!("{flag}: “{label}” is given twice", "{flag}: 「{label}」が 2 回指定されています");
-            return Err(UsageError(problem).into());
+            return Err(Error::Setting(problem));
         }
         Ok(())
     }
 
     /// Returns the classes that a flag names.
-    fn classes_named(&self, flag: &str, given: &LabelThreshold) -> anyhow::Result<Vec<usize>> {
+    fn classes_named(&self, flag: &str, given: &LabelThreshold) -> Result<Vec<usize>> {
         let Some(label) = &given.label else {
-            if self.has_several {
-                return Ok((0..self.labels.len()).collect());
+            if self.model.is_multi_label() {
+                return Ok((0..self.model.labels().len()).collect());
             }
-            let (value, first) = (given.value, crate::sanitize(self.labels.last().map_or("", String::as_str)));
+            let (value, first) = (given.value, sanitize(self.model.labels().last().map_or("", String::as_str)));
             let problem = tr!(
                 "{flag} {value}: expected the class of the threshold, such as {flag} {first}={value}",
                 "{flag} {value}: どのクラスのしきい値かを、{flag} {first}={value} のように指定してください"
             );
-            return Err(UsageError(problem).into());
+            return Err(Error::Setting(problem));
         };
-        if let Some(class) = self.labels.iter().position(|known| known == label) {
+        if let Some(class) = self.model.labels().iter().position(|known| known == label) {
             return Ok(vec![class]);
         }
         const MOST: usize = 8;
-        let mut known: Vec<String> = self.labels.iter().take(MOST).map(|label| crate::sanitize(label)).collect();
-        if self.labels.len() > MOST {
+        let mut known: Vec<String> = self.model.labels().iter().take(MOST).map(|label| sanitize(label)).collect();
+        if self.model.labels().len() > MOST {
             known.push("…".into());
         }
-        let (label, known) = (crate::sanitize(label), known.join(lang().pick(", ", "、")));
+        let (label, known) = (sanitize(label), known.join(lang().pick(", ", "、")));
         let problem = tr!(
             "{flag}: the model has no class “{label}”; expected one of {known}",
             "{flag}: 「{label}」というクラスはありません（{known} のいずれか）"
         );
-        Err(UsageError(problem).into())
+        Err(Error::Setting(problem))
     }
 
     /// Chooses the probability threshold at which the given share of the answers is right, and reports it. Returns
     /// `None` if all labels were requested at once and this one keeps its threshold.
-    fn threshold_for_precision(&self, class: usize, given: &LabelThreshold) -> anyhow::Result<Option<f32>> {
-        let (label, level) = (crate::sanitize(&self.labels[class]), given.value);
+    fn threshold_for_precision(&mut self, class: usize, given: &LabelThreshold) -> Result<Option<f32>> {
+        let (label, level) = (sanitize(&self.model.labels()[class]), given.value);
         let percent = 100.0 * level;
-        let Some(caution) = self.abstention.filter(|caution| caution.classes.len() == self.labels.len()) else {
+        let Some(caution) =
+            self.model.abstention().filter(|caution| caution.classes.len() == self.model.labels().len())
+        else {
             let problem = tr!(
                 "--precision-at-least: this folder has no class probabilities of the validation rows: train it again, \
                  with validation rows",
                 "--precision-at-least: 検証データでのクラスの確率がこのフォルダにありません。検証データのある学習をやり直してください"
             );
-            return Err(UsageError(problem).into());
+            return Err(Error::Setting(problem));
         };
         let Some(cut) = caution.precision_threshold(class, level) else {
             let text = tr!(
@@ -116,17 +138,14 @@ impl<'a> ThresholdClasses<'a> {
                 caution.rows
             );
             if given.label.is_none() {
-                print_status(
-                    ["threshold", "しきい値"],
-                    &tr!("{text}; the threshold is unchanged", "{text}。そのままにします"),
-                );
+                (self.report)(&tr!("{text}; the threshold is unchanged", "{text}。そのままにします"));
                 return Ok(None);
             }
             let problem = tr!(
                 "--precision-at-least: {text}; choose a lower value",
                 "--precision-at-least: {text}。値を下げてください"
             );
-            return Err(UsageError(problem).into());
+            return Err(Error::Setting(problem));
         };
         let right = cut.point.answered - cut.point.wrong;
         let (precision, recall) =
@@ -139,14 +158,11 @@ impl<'a> ThresholdClasses<'a> {
                 "（行が少なく、新しいテキストについて {percent} % を保証できません）"
             ),
         };
-        print_status(
-            ["threshold", "しきい値"],
-            &tr!(
-                "“{label}” at a probability of {sure:.1} % or above: precision {precision:.1} %, recall {recall:.1} % on the validation \
+        (self.report)(&tr!(
+            "“{label}” at a probability of {sure:.1} % or above: precision {precision:.1} %, recall {recall:.1} % on the validation \
                  rows{proof}",
-                "「{label}」は確率 {sure:.1} % 以上: 検証データで適合率 {precision:.1} %、再現率 {recall:.1} %{proof}"
-            ),
-        );
+            "「{label}」は確率 {sure:.1} % 以上: 検証データで適合率 {precision:.1} %、再現率 {recall:.1} %{proof}"
+        ));
         Ok(Some(cut.point.confidence))
     }
 }

@@ -12,8 +12,8 @@ use std::io::{BufWriter, IsTerminal, StdoutLock, Write, stdout};
 const MAX_PORTION_BYTES: usize = 1 << 20;
 
 /// The shard to write, and its run.
-pub(in crate::commands) struct ShardPlan {
-    pub(in crate::commands) shard: Shard,
+pub(crate) struct ShardPlan {
+    pub(crate) shard: Shard,
     run: ShardRun,
 }
 
@@ -21,7 +21,7 @@ pub(in crate::commands) struct ShardPlan {
 ///
 /// # Errors
 /// Errors of `load`; or if the shard would be written to a terminal, or the model cannot be read.
-pub(in crate::commands) fn load_with_shard<M>(
+pub(crate) fn load_with_shard<M>(
     args: &PredictArgs,
     mut load: impl FnMut() -> anyhow::Result<M>,
 ) -> anyhow::Result<(M, Option<ShardPlan>)> {
@@ -53,7 +53,7 @@ fn plan_shard(args: &PredictArgs) -> anyhow::Result<Option<ShardPlan>> {
 }
 
 /// Writes the rows of a shard in portions.
-pub(in crate::commands) struct ShardWriter<'a> {
+pub(crate) struct ShardWriter<'a> {
     out: BufWriter<StdoutLock<'a>>,
     header: ShardHeader,
     has_begun: bool,
@@ -66,7 +66,7 @@ pub(in crate::commands) struct ShardWriter<'a> {
 
 impl ShardWriter<'_> {
     /// Creates a writer; `head` is the output before all rows.
-    pub(in crate::commands) fn new(piece: ShardPlan, head: &[u8]) -> Self {
+    pub(crate) fn new(piece: ShardPlan, head: &[u8]) -> Self {
         let ShardPlan { shard, run } = piece;
         // The output contains only text.
         let head = String::from_utf8_lossy(head).into_owned();
@@ -82,7 +82,7 @@ impl ShardWriter<'_> {
     }
 
     /// Adds the output of a row.
-    pub(in crate::commands) fn add_row(&mut self, row: &[u8]) -> Result<(), DataError> {
+    pub(crate) fn add_row(&mut self, row: &[u8]) -> Result<(), DataError> {
         self.lengths.push(row.len());
         self.rows.extend_from_slice(row);
         self.shard_rows += 1;
@@ -90,7 +90,7 @@ impl ShardWriter<'_> {
     }
 
     /// Writes out the rows added so far.
-    pub(in crate::commands) fn flush(&mut self) -> Result<(), DataError> {
+    pub(crate) fn flush(&mut self) -> Result<(), DataError> {
         self.write_portion()?;
         self.out.flush().map_err(|source| DataError::Write { source })
     }
@@ -112,7 +112,7 @@ impl ShardWriter<'_> {
     }
 
     /// Ends the shard after the whole input was read.
-    pub(in crate::commands) fn finish(mut self, input: InputSummary) -> Result<(), DataError> {
+    pub(crate) fn finish(mut self, input: InputSummary) -> Result<(), DataError> {
         self.flush()?;
         let written = std::mem::take(&mut self.output_hash).hex();
         let footer = ShardFooter {

@@ -1,13 +1,14 @@
 //! Inputs of a command, and streaming rows through a model.
 
-use super::row_output::{AnswerFormat, AnswerWriter, SharedBuffer};
+use super::row_output::{AnswerWriter, SharedBuffer};
 use super::shard::{InputSummary, ShardPlan, ShardWriter};
-use super::{pairs, read_options};
 use crate::ExitCode;
 use crate::UsageError;
 use crate::args::{ReadArgs, Shard};
+use crate::data::{pairs, read_options};
 use crate::output::add_standard_input;
 use crate::progress::{RowProgress, pluralize, print_status};
+use chumoku::answers::AnswerFormat;
 use chumoku::data::{
     ColumnChoice, DataError, ReadOptions, Record, RowSource, SkippedRows, TableLayout, standard_input,
 };
@@ -34,14 +35,14 @@ const FAST_CHUNK_TIME: Duration = Duration::from_millis(500);
 const NEXT_ROW_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// The input of a command.
-pub(super) enum CommandInput<'a> {
+pub(crate) enum CommandInput<'a> {
     Texts(Vec<&'a str>),
     Rows(Box<RowSource>),
 }
 
 impl<'a> CommandInput<'a> {
     /// Opens the file of `--input`, the texts of the command line or, without both, standard input.
-    pub(super) fn open(
+    pub(crate) fn open(
         command: &str,
         input: Option<&Path>,
         texts: &'a [String],
@@ -94,37 +95,49 @@ fn row_options(reading: &ReadArgs, reads_pairs: bool) -> anyhow::Result<ReadOpti
     Ok(options)
 }
 
-/// Opens the rows of a file without printing its description.
-pub(super) fn open_rows(file: &Path, reading: &ReadArgs, reads_pairs: bool) -> anyhow::Result<RowSource> {
-    let source = RowSource::open(file, &row_options(reading, reads_pairs)?)?;
+/// Opens the rows of a file, or of standard input (`-`), without printing its description.
+pub(crate) fn open_rows(file: &Path, reading: &ReadArgs, reads_pairs: bool) -> anyhow::Result<RowSource> {
+    let options = row_options(reading, reads_pairs)?;
+    let source = match file.as_os_str() == "-" {
+        true => RowSource::from_reader(Path::new(standard_input()), stdin(), &options)?,
+        false => RowSource::open(file, &options)?,
+    };
     pairs::check_rows(reads_pairs, source.columns().second.is_some())?;
     Ok(source)
+}
+
+/// How rows are answered and written.
+pub(crate) struct StreamOptions {
+    pub(crate) format: AnswerFormat,
+    /// Start the output with a byte order mark.
+    pub(crate) bom: bool,
+    /// End at the first row that cannot be answered.
+    pub(crate) strict: bool,
+    /// The shard to write instead of all rows.
+    pub(crate) shard: Option<ShardPlan>,
+}
+
+impl StreamOptions {
+    /// Returns the options for all rows, without a byte order mark.
+    pub(crate) fn new(format: AnswerFormat) -> StreamOptions {
+        StreamOptions { format, bom: false, strict: false, shard: None }
+    }
 }
 
 /// Streams the rows of a source, in order. `answer` returns the added column values, or the object, for each of some
 /// texts.
 ///
-/// A row that cannot be answered keeps its place and gets the reason. If `strict` is set, it ends the stream after the
+/// A row that cannot be answered keeps its place and gets the reason. With `strict`, it ends the stream after the
 /// answers to the rows before it.
-pub(super) fn stream(
+pub(crate) fn stream(
     source: RowSource,
-    form: AnswerFormat,
-    strict: bool,
-    answer: impl FnMut(&[&str]) -> anyhow::Result<Vec<Vec<Value>>>,
-) -> anyhow::Result<ExitCode> {
-    stream_shard(source, form, (strict, None), answer)
-}
-
-/// Like [`stream`], restricted to a shard if one is given.
-pub(super) fn stream_shard(
-    source: RowSource,
-    form: AnswerFormat,
-    (strict, piece): (bool, Option<ShardPlan>),
+    options: StreamOptions,
     mut answer: impl FnMut(&[&str]) -> anyhow::Result<Vec<Vec<Value>>>,
 ) -> anyhow::Result<ExitCode> {
+    let strict = options.strict;
     let columns = source.columns().clone();
-    let shard = piece.as_ref().map(|piece| piece.shard);
-    let mut writer = RowOutput::new(source.layout(), &columns, form, piece)?;
+    let shard = options.shard.as_ref().map(|plan| plan.shard);
+    let mut writer = RowOutput::new(source.layout(), &columns, options)?;
     let (rows, reader) = read_ahead(source, shard, strict);
     let mut progress = RowProgress::new();
     let mut unanswered = (0, String::new());
@@ -181,7 +194,7 @@ pub(super) fn stream_shard(
 }
 
 /// Describes rows without an answer: their number, and the reason for the first.
-pub(super) fn unanswered_message(n: usize, first: &str) -> String {
+pub(crate) fn unanswered_message(n: usize, first: &str) -> String {
     let rows = pluralize(n, "row");
     let have = if n == 1 { "has" } else { "have" };
     tr!("{rows} {have} no answer, the first because: {first}", "{n} 行に答えがありません。最初の理由: {first}")
@@ -200,19 +213,16 @@ enum RowOutput<'a> {
 }
 
 impl RowOutput<'_> {
-    fn new(
-        layout: &TableLayout,
-        columns: &ColumnChoice,
-        form: AnswerFormat,
-        piece: Option<ShardPlan>,
-    ) -> anyhow::Result<Self> {
-        let Some(piece) = piece else {
-            return Ok(RowOutput::Rows(AnswerWriter::new(BufWriter::new(stdout().lock()), layout, columns, form)?));
+    fn new(layout: &TableLayout, columns: &ColumnChoice, options: StreamOptions) -> anyhow::Result<Self> {
+        let StreamOptions { format, bom, shard, .. } = options;
+        let Some(plan) = shard else {
+            let out = BufWriter::new(stdout().lock());
+            return Ok(RowOutput::Rows(AnswerWriter::new(out, layout, columns, format, bom)?));
         };
         let portion = SharedBuffer::default();
-        let mut answers = AnswerWriter::new(portion.clone(), layout, columns, form)?;
+        let mut answers = AnswerWriter::new(portion.clone(), layout, columns, format, bom)?;
         answers.flush()?;
-        let writer = Box::new(ShardWriter::new(piece, &portion.take()));
+        let writer = Box::new(ShardWriter::new(plan, &portion.take()));
         Ok(RowOutput::Shard { answers, portion, writer, next: 0 })
     }
 

@@ -8,16 +8,14 @@
 //!
 //! # Files
 //!
-//! - `join`: `join`
 //! - `read`: reading shards
 //! - `write`: writing shards
 
-mod join;
 mod read;
 mod write;
 
-pub(super) use join::run;
-pub(super) use write::{ShardPlan, ShardWriter, load_with_shard};
+pub(crate) use read::ShardFile;
+pub(crate) use write::{ShardPlan, ShardWriter, load_with_shard};
 
 use crate::args::Shard;
 use chumoku::data::Fingerprint;
@@ -30,36 +28,36 @@ const KEY: &str = "chumoku_shard";
 
 /// First line of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct ShardHeader {
-    shard: Shard,
-    run: ShardRun,
+pub(crate) struct ShardHeader {
+    pub(crate) shard: Shard,
+    pub(crate) run: ShardRun,
     /// Output before all rows: column names, byte order mark.
-    head: String,
+    pub(crate) head: String,
 }
 
 /// Identity of a run: the same in all of its shards.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct ShardRun {
-    version: String,
+pub(crate) struct ShardRun {
+    pub(crate) version: String,
     /// Checksum of the model folder.
-    model: String,
+    pub(crate) model: String,
     /// Flags that determine the answers.
-    flags: String,
+    pub(crate) flags: String,
     /// Language of the reasons for missing answers.
-    lang: String,
+    pub(crate) lang: String,
 }
 
 /// Last line of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct ShardFooter {
+pub(crate) struct ShardFooter {
     /// Number of rows of the whole input.
-    rows: u64,
+    pub(crate) rows: u64,
     /// Number of rows of this shard.
-    shard_rows: u64,
+    pub(crate) shard_rows: u64,
     /// Checksum of the input rows.
-    input_hash: String,
+    pub(crate) input_hash: String,
     /// Checksum of the output of this shard.
-    output_hash: String,
+    pub(crate) output_hash: String,
 }
 
 impl ShardHeader {
@@ -107,9 +105,9 @@ fn shard_rows(shard: Shard, rows: u64) -> u64 {
 
 /// Summary of the whole input of a shard's run.
 #[derive(Debug, Default)]
-pub(super) struct InputSummary {
-    pub(super) rows: u64,
-    pub(super) fingerprint: Fingerprint,
+pub(crate) struct InputSummary {
+    pub(crate) rows: u64,
+    pub(crate) fingerprint: Fingerprint,
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The risk–coverage curve of a file: the error rate if only the most confident answers are given.
 
-use super::train::classify::this_model;
 use crate::progress::pluralize;
+use crate::report::training::this_model;
 use chumoku::data::{Dataset, format_thousands};
 use chumoku::lang::lang;
 use chumoku::{Prediction, risks_by_coverage, tr};

@@ -1,0 +1,62 @@
+//! Training rows with classes: the built-in reviews, and what a file holds.
+
+use crate::progress::print_status;
+use chumoku::builtin;
+use chumoku::data::format_thousands;
+use chumoku::lang::{lang, sanitize};
+use chumoku::train::TrainingData;
+use chumoku::{FeatureColumn, row, sorting, tr};
+
+/// Loads the built-in reviews.
+pub(crate) fn builtin_reviews() -> TrainingData {
+    let text = tr!(
+        "the built-in reviews: 1,000 short texts, half English and half Japanese (name a file to train on your own texts)",
+        "内蔵のレビュー。短いテキスト 1,000 件で、半分は英語、半分は日本語（自分のデータで学習するにはファイルを指定）"
+    );
+    print_status(["data", "データ"], &text);
+    builtin::reviews()
+}
+
+/// Reports rows, classes and lengths.
+pub(crate) fn report_class_rows(data: &TrainingData) {
+    let (train, valid, test) = (data.train.len(), data.valid.len(), data.test.len());
+    let [train, valid, test] = [train, valid, test].map(format_thousands);
+    let text =
+        tr!("{train} to train on, {valid} to validate, {test} to test", "学習 {train}、検証 {valid}、テスト {test}");
+    print_status(["rows", "行数"], &text);
+    let mut counts: Vec<(usize, &str)> =
+        data.class_rows().into_iter().zip(data.labels.iter().map(String::as_str)).collect();
+    sorting::sort_by_key(&mut counts, |(n, _)| std::cmp::Reverse(*n));
+    let shown: Vec<String> =
+        counts.iter().take(6).map(|(n, label)| format!("{} {}", sanitize(label), format_thousands(*n))).collect();
+    let more = if counts.len() > 6 {
+        let (n, last) = counts[counts.len() - 1];
+        tr!(", … {} {n}", "、… {} {n}", sanitize(last))
+    } else {
+        String::new()
+    };
+    let shown = shown.join(lang().pick(", ", "、"));
+    print_status(["classes", "クラス"], &format!("{}: {shown}{more}", counts.len()));
+    let mut lengths: Vec<usize> =
+        data.train.texts.iter().map(|text| row::without_columns(text).chars().count()).collect();
+    lengths.sort_unstable();
+    let at = |share: usize| lengths.get(lengths.len() * share / 100).copied().unwrap_or(0);
+    let longest = lengths.last().copied().unwrap_or(0);
+    let [median, most, longest] = [at(50), at(90), longest].map(format_thousands);
+    let text = tr!(
+        "median {median} characters, 90 % up to {most}, longest {longest}",
+        "中央値 {median} 文字、90 % は {most} 文字以下、最長 {longest} 文字"
+    );
+    print_status(["lengths", "長さ"], &text);
+    report_columns(&data.columns);
+    for note in &data.notes {
+        print_status(["note", "注記"], note);
+    }
+}
+
+/// Reports the contents of the feature columns.
+pub(crate) fn report_columns(columns: &[FeatureColumn]) {
+    for column in columns {
+        print_status(["column", "列"], &column.describe());
+    }
+}

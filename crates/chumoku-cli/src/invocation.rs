@@ -1,0 +1,29 @@
+//! How the command was called.
+
+use chumoku::train::WorkerGroup;
+use std::ffi::OsString;
+use std::sync::OnceLock;
+
+/// How the command was called.
+struct Invocation {
+    words: Vec<String>,
+    crew: Option<WorkerGroup>,
+}
+
+static INVOCATION: OnceLock<Invocation> = OnceLock::new();
+
+/// Returns the command line, starting with the program's name. It is not that of the process, which may be Python.
+pub(crate) fn command_words() -> impl Iterator<Item = String> {
+    INVOCATION.get().into_iter().flat_map(|call| call.words.iter().cloned())
+}
+
+/// Returns this process's place in a worker group that shares a training run.
+pub(crate) fn worker_group() -> Option<WorkerGroup> {
+    INVOCATION.get().and_then(|call| call.crew.clone())
+}
+
+/// Records the command line, once per process.
+pub(crate) fn set(args: &[OsString], crew: Option<WorkerGroup>) {
+    let words = args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let _ = INVOCATION.set(Invocation { words, crew });
+}
