@@ -118,7 +118,7 @@ def test_invalid_tables_are_reported(fitted):
     table, labels = meals(40)
     without = {name: column for name, column in table.items() if name != "shop"}
     for work, error, match in (
-        (lambda: ngrams(columns=["price"]).fit(table["text"], labels), TypeError, "expected a table, .* got list"),
+        (lambda: ngrams(columns=["price"]).fit(table["text"], labels), TypeError, "expected a table .* got list"),
         (lambda: ngrams(columns="price").fit(table, labels), TypeError, "expected a list of names"),
         (lambda: ngrams(columns=["price", "price:number"]).fit(table, labels), ValueError, "named twice"),
         (lambda: ngrams(columns=["cost"]).fit(table, labels), ValueError, "columns: the table has no column 'cost'; it has text, price"),

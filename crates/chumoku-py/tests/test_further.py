@@ -137,7 +137,7 @@ def test_invalid_requests_are_rejected(place, tmp_path):
     with pytest.raises(ValueError, match="^hierarchy: the model's labels have no hierarchy"):
         small(from_pretrained=folder, hierarchy="/").fit(*news(), old=rows())
     several = lambda labels: [[label] for label in labels]
-    with pytest.raises(ValueError, match="^y: your own model .* one class per text"):
+    with pytest.raises(ValueError, match="^y: your own model .*one class per text"):
         small(from_pretrained=folder).fit(news()[0], several(news()[1]), old=(rows()[0], several(rows()[1])))
     with pytest.raises(ValueError, match="^y: your own model"):
         chumoku.TextRegressor(from_pretrained=folder, progress=None).fit(news()[0], range(len(news()[0])))

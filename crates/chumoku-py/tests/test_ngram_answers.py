@@ -95,7 +95,7 @@ def test_abstention_for_labels():
     right = [answers[row] == ["good" if classes[row] else "bad"] for row in answered.nonzero()[0]]
     assert np.mean(right) > 0.9, "as it promised"
     assert model.predict(["Zzyzx qqq wvw xyx"], abstain=0.9).tolist() == [None]
-    with pytest.raises(ValueError, match="abstain: .*promise that 99.99 %"):
+    with pytest.raises(ValueError, match="abstain: .*guarantee that 99.99 %"):
         model.predict(texts, abstain=0.9999)
     indicators = np.array([[label, 1 - label] for label in classes])
     with pytest.raises(ValueError, match="lists of labels"):
