@@ -11,7 +11,7 @@
 //! # Files
 //!
 //! - `backward`: gradients of queries, keys and values
-//! - `amx`: engine of bf16 terms (AMX tiles or AVX-512 dot products)
+//! - `bf16_engine`: engine of bf16 terms (AMX tiles or AVX-512 dot products)
 //! - `blocks`: partition of the work into units and query blocks
 //! - `cache`: keys and values of earlier tokens
 //! - `decode`: one query against many keys
