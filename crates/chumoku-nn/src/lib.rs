@@ -33,9 +33,9 @@
 //! let params = Params::<f32>::init(&builder.finish(), 1);
 //!
 //! // Two sequences, of 3 and of 5 tokens, one after the other: there is no padding.
-//! let offsets = Offsets::of_lengths([3, 5]);
+//! let offsets = Offsets::from_lengths([3, 5]);
 //! let x = Array2::from_shape_fn((8, 64), |(token, column)| ((token * 64 + column) as f32).sin());
-//! let input = AttentionInput::of_self(x.view(), &offsets);
+//! let input = AttentionInput::self_attention(x.view(), &offsets);
 //! let (y, cache) = attention.forward(&params, &input, Mode::Eval)?;
 //! assert_eq!(y.dim(), (8, 64));
 //!

@@ -17,7 +17,7 @@
 //!
 //! // Train: settings are chosen from the data, and `options` overrides them.
 //! let folder = tempfile::tempdir()?;
-//! let mut training = Training::to(folder.path());
+//! let mut training = Training::new(folder.path());
 //! training.options.epochs = Some(1);
 //! let outcome = train(&reviews, training)?;
 //! println!("accuracy {:.2} on {} held-out reviews", outcome.test.accuracy, outcome.test.rows);

@@ -191,7 +191,7 @@ pub(crate) fn with_snapshot<T>(folder: &Path, mut read: impl FnMut(&Snapshot) ->
 /// # let folder = std::path::Path::new("no model");
 /// use chumoku::{ModelKind, NgramClassifier};
 ///
-/// let found = chumoku::read_model_folder(folder, || Ok((ModelKind::of(folder)?, NgramClassifier::load(folder)?)));
+/// let found = chumoku::read_model_folder(folder, || Ok((ModelKind::from_folder(folder)?, NgramClassifier::load(folder)?)));
 /// assert!(found.is_err_and(|error: chumoku::Error| error.to_string().contains("no such folder")));
 /// ```
 ///

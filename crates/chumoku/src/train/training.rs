@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 /// use chumoku::train::Training;
 ///
 /// let folder = std::path::Path::new("model");
-/// let mut training = Training::to(folder);
+/// let mut training = Training::new(folder);
 /// training.options.epochs = Some(3);
 /// assert_eq!(training.out, folder);
 /// ```
