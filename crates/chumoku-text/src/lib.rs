@@ -9,7 +9,7 @@
 //! use chumoku_text::tokens::{NormalizationForm, TextTokenizer, TokenizerConfig, TokenizationUnit};
 //!
 //! let texts = ["a good film", "a bad film"];
-//! let config = TokenizerConfig { vocab_size: 300, min_frequency: 1, form: NormalizationForm::Exact, unit: TokenizationUnit::Subwords };
+//! let config = TokenizerConfig { vocab_size: 300, min_frequency: 1, form: NormalizationForm::Unchanged, unit: TokenizationUnit::Subwords };
 //! let tokenizer = TextTokenizer::train(&texts, &config)?;
 //! let encoded = tokenizer.encode("a good film")?;
 //! assert_eq!(tokenizer.decode(&encoded.ids)?, "a good film");
