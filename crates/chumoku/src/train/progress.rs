@@ -1,4 +1,4 @@
-//! What a run shows: progress, the log, estimates of time and memory, and the observer of its weights.
+//! Output of a run: progress, the log, estimates of time and memory, and the observer of its weights.
 
 use super::display_names::topic_label;
 use super::memory::{ProcessUsage, RunSizes, peak_memory};

@@ -24,7 +24,7 @@ pub trait ReplayTarget: NgramTarget + PartialEq {
     type File;
 
     /// The prediction for a row.
-    type Told: Clone;
+    type OldPrediction: Clone;
 
     /// The compared figure, by its name in `metrics.json`.
     const FIGURE: &'static str;
@@ -91,14 +91,14 @@ pub trait ReplayTarget: NgramTarget + PartialEq {
         rows: &Rows<Self>,
         data: &TrainingData<Self>,
         is_network: bool,
-    ) -> Result<Vec<Self::Told>>;
+    ) -> Result<Vec<Self::OldPrediction>>;
 
     /// Compares the predictions of the old and the new model, resampled with `seed`. `is_added` returns true for labels
     /// that the old model did not know.
     fn compare(
         data: &TrainingData<Self>,
         rows: &Rows<Self>,
-        told: [&[Self::Told]; 2],
+        predicted: [&[Self::OldPrediction]; 2],
         is_added: &dyn Fn(u32) -> bool,
         seed: u64,
     ) -> ModelComparison;
@@ -119,7 +119,7 @@ fn figures<const N: usize>(figures: [(&'static str, f64); N]) -> Figures {
 
 impl ReplayTarget for u32 {
     type File = Dataset;
-    type Told = u32;
+    type OldPrediction = u32;
     const FIGURE: &'static str = "accuracy";
 
     fn path(file: &Dataset) -> &Path {
@@ -173,8 +173,8 @@ impl ReplayTarget for u32 {
         seed: u64,
     ) -> ModelComparison {
         let (texts, classes) = (rows.texts(), data.labels.len());
-        let worth = |told: &[u32]| {
-            let (accuracy, macro_f1) = quick_scores(&rows.labels, told, classes);
+        let worth = |predicted: &[u32]| {
+            let (accuracy, macro_f1) = quick_scores(&rows.labels, predicted, classes);
             figures([("accuracy", accuracy), ("macro_f1", macro_f1)])
         };
         let (gain, interval) = accuracy_gain(&rows.predicted_rows(is, &texts), was, classes, seed);
@@ -186,7 +186,7 @@ impl ReplayTarget for u32 {
 
 impl ReplayTarget for Vec<u32> {
     type File = MultiLabelDataset;
-    type Told = Vec<u32>;
+    type OldPrediction = Vec<u32>;
     const FIGURE: &'static str = "micro_f1";
 
     fn path(file: &MultiLabelDataset) -> &Path {
@@ -266,13 +266,13 @@ impl ReplayTarget for Vec<u32> {
         is_added: &dyn Fn(u32) -> bool,
         seed: u64,
     ) -> ModelComparison {
-        let worth = |told: &[Vec<u32>]| {
-            let scores = LabelScores::of(&rows.labels, told, None, &data.labels, seed);
+        let worth = |predicted: &[Vec<u32>]| {
+            let scores = LabelScores::of(&rows.labels, predicted, None, &data.labels, seed);
             figures([("micro_f1", scores.micro_f1), ("macro_f1", scores.macro_f1)])
         };
-        let part = |told: &Vec<u32>, truth: &Vec<u32>| {
-            let right = told.iter().filter(|label| truth.contains(label)).count();
-            [2.0 * right as f64, (told.len() + truth.len()) as f64]
+        let part = |predicted: &Vec<u32>, truth: &Vec<u32>| {
+            let right = predicted.iter().filter(|label| truth.contains(label)).count();
+            [2.0 * right as f64, (predicted.len() + truth.len()) as f64]
         };
         let all = is.iter().zip(was).zip(&rows.labels);
         let parts: Vec<RatioTerms> = all.map(|((is, was), truth)| [part(is, truth), part(was, truth)]).collect();
@@ -287,7 +287,7 @@ impl ReplayTarget for Vec<u32> {
 
 impl ReplayTarget for NumberLabel {
     type File = ScoreDataset;
-    type Told = f64;
+    type OldPrediction = f64;
     const FIGURE: &'static str = "mean_absolute_error";
 
     fn path(file: &ScoreDataset) -> &Path {
@@ -403,12 +403,12 @@ impl ReplayTarget for NumberLabel {
         seed: u64,
     ) -> ModelComparison {
         let truth: Vec<f64> = rows.labels.iter().map(|measured| measured.number).collect();
-        let worth = |told: &[f64]| {
-            let scores = NumberScores::of(&truth, told, None, &data.scale, seed);
+        let worth = |predicted: &[f64]| {
+            let scores = NumberScores::of(&truth, predicted, None, &data.scale, seed);
             figures([("mean_absolute_error", scores.mean_absolute_error), ("spearman", scores.spearman)])
         };
         // The gain is the decrease of the error.
-        let part = |told: f64, truth: f64| [-(told - truth).abs(), 1.0];
+        let part = |predicted: f64, truth: f64| [-(predicted - truth).abs(), 1.0];
         let all = is.iter().zip(was).zip(&truth);
         let parts: Vec<RatioTerms> = all.map(|((&is, &was), &truth)| [part(is, truth), part(was, truth)]).collect();
         let (gain, interval) = ratio_gain(&parts, &rows.texts(), seed);

@@ -126,7 +126,7 @@ impl Block {
     }
 }
 
-/// Whether a line begins an item of a list.
+/// Returns true if a line begins an item of a list.
 fn is_item(line: &str) -> bool {
     let after_number = line.trim_start_matches(|c: char| c.is_ascii_digit());
     line.starts_with("- ")
