@@ -346,6 +346,7 @@ def explained():
     yield run("explain-without-writer", f"explain writer {LM_TEXT} --without 1.1")
     yield run("explain-without-bert", "explain bert 'the film was good' --target 'bad film' --without 2.1 --lang ja")
     yield run("explain-compare-text", f"{text} --compare-text 'Slow, warm and worth the money.' --html compare-text.html --svg compare-text.svg")
+    yield run("explain-patch", f"{text} --patch 'Slow, warm and worth the money.' --align 1:1 --lens --html patch.html --json patch.json")
     yield run("explain-compare-head", f"{text} --layer 1 --compare-head 1.4 --json -")
     yield run("explain-compare-model", f"{text} --compare-model classes-ja --lang ja")
     for method in ["leave-one-out", "integrated-gradients"]:
@@ -529,6 +530,7 @@ def numbers():
     for kind in ["sinusoidal", "rotary"]:
         for view in ["heatmap", "curves", "wavelengths", "similarity"]:
             yield run(f"position-{kind}-{view}", f"position --kind {kind} --view {view} --length 12 --d-model 8 --json position-{kind}-{view}.json --svg position-{kind}-{view}.svg")
+    yield run("position-dimensions", "position --length 50 --d-model 512 --dimensions 0-3,10,20 --view curves --svg position-dimensions.svg --json -")
     yield run("position-base", "position --kind rotary --base 500 --json - --font font.ttf --png position-base.png")
 
 

@@ -70,7 +70,7 @@ function thumbs() {
   fillSelect('sort', sorts.map(sort => [sort, T.sorts[sort]]), S.sort);
   $('sort-box').hidden = sorts.length < 2;
   box.classList.toggle('many', D.heads > 4);
-  box.style.gridTemplateColumns = `repeat(${columnsOf()}, ${D.heads > 4 ? 38 : Math.min(76, Math.floor(256 / D.heads))}px)`;
+  box.style.gridTemplateColumns = `repeat(${columnsOf()}, ${D.heads > 4 ? 33 : Math.min(76, Math.floor(256 / D.heads))}px)`;
   box.setAttribute('aria-label', T.allHeads);
   box.replaceChildren(...ordered().map(head => {
     const { l, h } = head, text = figureText(S.sort, head), isSink = statisticsOf(head)?.role === 'sink';

@@ -208,6 +208,7 @@ impl TextClassifier {
             })
         });
         let without = without.collect::<Result<_>>()?;
+        let (lens, residual_path) = self.inner_steps(&ids, class, &order)?.unzip();
         let plain = words.iter().map(|word| display_word(text, word, &self.tokenizer));
         let pieces = tokens.iter().enumerate().flat_map(|(word, tokens)| tokens.clone().map(move |t| (word, t)));
         Ok(Explanation {
@@ -243,6 +244,9 @@ impl TextClassifier {
                 curves: None,
             },
             columns,
+            lens,
+            residual_path,
+            patching: None,
         })
     }
 

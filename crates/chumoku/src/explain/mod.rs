@@ -24,11 +24,14 @@
 //! - `integrated_gradients`: integrated gradients
 //! - `json`: explanations as JSON
 //! - `label_and_number_errors`: most confident wrong labels and numbers
+//! - `logit_lens`: the answer that the head reads after every layer
 //! - `loss`: loss of a text and its gradients
 //! - `merges`: segmentation by the tokenizer
 //! - `next_token`: explanation of the next token
 //! - `ngrams`: effects of n-grams
+//! - `patching`: values of one text replaced by those of another
 //! - `random_heads`: statistics of random heads
+//! - `residual_path`: lengths of the vectors that add up to each token's residual stream
 //! - `roles`: roles of heads
 //! - `similarity`: explanation of a similarity
 //! - `spans`: explanation of a span
@@ -55,11 +58,14 @@ mod highlighted;
 mod integrated_gradients;
 mod json;
 mod label_and_number_errors;
+mod logit_lens;
 mod loss;
 mod merges;
 mod next_token;
 mod ngrams;
+mod patching;
 mod random_heads;
+mod residual_path;
 mod roles;
 mod similarity;
 mod spans;
@@ -88,8 +94,11 @@ pub use faithfulness::{Faithfulness, MeanInterval, MethodFaithfulness};
 pub use forward_trace::{ForwardTrace, RecordedAnswer, RecordedDense, RecordedVector};
 pub use highlighted::HighlightedWord;
 pub use json::{from_json, json_number, shorten_numbers, to_json};
+pub use logit_lens::{LensAnswer, LogitLens};
 pub use loss::{AnswerGradients, LossTarget, RecordedLoss};
 pub use merges::merges_of;
+pub use patching::{PatchedSite, Patching};
+pub use residual_path::ResidualPath;
 pub use roles::{HeadRole, HeadStatistics, role_rule};
 pub use spans::SpanQuery;
 pub use tagged_text::{

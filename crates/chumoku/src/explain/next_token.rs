@@ -135,6 +135,7 @@ impl TextGenerator {
             })
         });
         let without = without.collect::<Result<_>>()?;
+        let (lens, residual_path) = self.inner_steps(&ids)?;
         let special = has_boundary.then(|| Word { text: label(frame[0] as usize), special: true });
         let plain = words.iter().map(|word| Word { text: text[word.bytes.clone()].into(), special: false });
         let pieces = tokens.iter().enumerate().flat_map(|(word, tokens)| tokens.clone().map(move |t| (word, t)));
@@ -174,6 +175,9 @@ impl TextGenerator {
                 curves: None,
             },
             columns: Vec::new(),
+            lens: Some(lens),
+            residual_path: Some(residual_path),
+            patching: None,
         })
     }
 }

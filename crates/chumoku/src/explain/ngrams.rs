@@ -73,6 +73,9 @@ impl NgramClassifier {
                 curves: None,
             },
             columns: column_effects(columns, row, of_columns.into_iter()),
+            lens: None,
+            residual_path: None,
+            patching: None,
         })
     }
 

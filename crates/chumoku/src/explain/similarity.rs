@@ -214,6 +214,9 @@ impl TextEmbedder {
                 curves: None,
             },
             columns: Vec::new(),
+            lens: None,
+            residual_path: None,
+            patching: None,
         })
     }
 }

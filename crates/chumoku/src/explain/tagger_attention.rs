@@ -57,6 +57,9 @@ impl TextTagger {
             attribution: Attribution { scores: vec![0.0; words.len()], ..Attribution::default() },
             words,
             columns: Vec::new(),
+            lens: None,
+            residual_path: None,
+            patching: None,
         }))
     }
 }

@@ -144,6 +144,9 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
             curves: None,
         },
         columns: Vec::new(),
+        lens: None,
+        residual_path: None,
+        patching: None,
     }
 }
 
