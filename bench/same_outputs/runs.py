@@ -346,6 +346,7 @@ def explained():
     yield run("explain-without-writer", f"explain writer {LM_TEXT} --without 1.1")
     yield run("explain-without-bert", "explain bert 'the film was good' --target 'bad film' --without 2.1 --lang ja")
     yield run("explain-compare-text", f"{text} --compare-text 'Slow, warm and worth the money.' --html compare-text.html --svg compare-text.svg")
+    yield run("explain-generate", f"explain writer {LM_TEXT} --generate 4 --lens --html generate.html")
     yield run("explain-patch", f"{text} --patch 'Slow, warm and worth the money.' --align 1:1 --lens --html patch.html --json patch.json")
     yield run("explain-compare-head", f"{text} --layer 1 --compare-head 1.4 --json -")
     yield run("explain-compare-model", f"{text} --compare-model classes-ja --lang ja")

@@ -144,6 +144,7 @@ const EXPLAIN: FlagTable = &[
     ("--compare-model", OneOf(&["model", "other", "missing"])),
     ("--patch", Text),
     ("--align", OneOf(&["1:1", "1-2:1-2", "1-2:1-3", "0:1", "9999:1", "18446744073709551615:1"])),
+    ("--generate", Count),
     ("--lens", Alone),
     ("--html", Out),
     ("--json", Out),

@@ -164,7 +164,7 @@ fn parse_share(text: &str) -> Result<f32, String> {
 const COMPARE_ARGS: [&str; 3] = ["compare_text", "compare_head", "compare_model"];
 
 /// Flags for a single text, which exclude `--input`.
-const NOT_WITH_INPUT: [&str; 11] = [
+const NOT_WITH_INPUT: [&str; 12] = [
     "text",
     "target",
     "html",
@@ -176,10 +176,11 @@ const NOT_WITH_INPUT: [&str; 11] = [
     "patch",
     "align",
     "lens",
+    "generate",
 ];
 
 /// Flags for a single explanation, which exclude `--faithfulness`.
-const NOT_WITH_FAITHFULNESS: [&str; 25] = [
+const NOT_WITH_FAITHFULNESS: [&str; 26] = [
     "span",
     "of_label",
     "text",
@@ -200,6 +201,7 @@ const NOT_WITH_FAITHFULNESS: [&str; 25] = [
     "patch",
     "align",
     "lens",
+    "generate",
     "html",
     "svg",
     "png",
@@ -208,7 +210,7 @@ const NOT_WITH_FAITHFULNESS: [&str; 25] = [
 ];
 
 /// Flags for a single text, which exclude `--errors`.
-const NOT_WITH_ERRORS: [&str; 24] = [
+const NOT_WITH_ERRORS: [&str; 25] = [
     "span",
     "of_label",
     "text",
@@ -229,6 +231,7 @@ const NOT_WITH_ERRORS: [&str; 24] = [
     "patch",
     "align",
     "lens",
+    "generate",
     "svg",
     "png",
     "pdf",
@@ -358,6 +361,9 @@ pub(crate) struct ExplainArgs {
     /// Texts with as many tokens need none: their tokens belong together one by one.
     #[arg(long, value_name = "TOKENS", requires = "patch", value_delimiter = ',', value_parser = parse_aligned_tokens)]
     pub(crate) align: Vec<AlignedTokens>,
+    /// With a language model, let it write up to N tokens first, and show the attention of each of them too
+    #[arg(long, value_name = "N", value_parser = parse_at_least_one, conflicts_with_all = COMPARE_ARGS)]
+    pub(crate) generate: Option<usize>,
     /// Show the answer that the model's own head reads after every layer (logit lens)
     #[arg(long)]
     pub(crate) lens: bool,

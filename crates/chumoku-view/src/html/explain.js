@@ -59,6 +59,9 @@ function startDepth() {
 }
 let T;
 
+// Words that the language model wrote itself.
+const isWritten = i => known(D.prompt_words) && i >= D.prompt_words;
+
 // ---- words with their scores ----
 const kana = isKana(D.text), texts = D.text.split('\u001f');
 function tiles() {
@@ -71,7 +74,7 @@ function tiles() {
   const kind = s => s < 0 ? 'tile minus' : 'tile';
   box.replaceChildren(...names.map((name, i) => {
     const s = scores[i], { special } = D.words[i], text = both(s, whole?.[i]);
-    const tile = el('button', { type: 'button', class: special ? 'tile special' : kind(s), 'aria-pressed': S.word === i, 'aria-label': T.tile(name, i + 1, text), title: special ? T.special : clip(name, 200) },
+    const tile = el('button', { type: 'button', class: (special ? 'tile special' : kind(s)) + (isWritten(i) ? ' written' : ''), 'aria-pressed': S.word === i, 'aria-label': T.tile(name, i + 1, text), title: special ? T.special : clip(name, 200) },
       word(name, s), el('span', { class: 'strip' }), el('span', { class: 'score', text: special ? '\u00a0' : text }));
     tile.addEventListener('click', () => hold(i));
     return tile;
@@ -108,7 +111,8 @@ function best(w, value, rough) {
 }
 function heldSentence(w, side) {
   const { rough } = shown(), values = S.view === 'lines' ? lineWeights() : shown().values, to = best(w, k => values[w * n + k], rough), from = best(w, q => values[q * n + w], rough);
-  return side === 'key' ? T.seen(T.q(clip(names[w])), from) : (isDerived() ? T.taken : T.held)(T.q(clip(names[w])), to, from);
+  const before = w - 1, wrote = side !== 'key' && !isDerived() && isWritten(w) && before >= 0 ? T.gap + T.wrote(T.q(clip(names[w])), T.q(clip(names[before])), best(before, k => values[before * n + k], rough)) : '';
+  return (side === 'key' ? T.seen(T.q(clip(names[w])), from) : (isDerived() ? T.taken : T.held)(T.q(clip(names[w])), to, from)) + wrote;
 }
 function read(aloud) {
   const at = hover?.k >= 0 ? hover : S.query >= 0 && S.view !== 'lines' ? { q: S.query, k: S.key } : null;
@@ -321,8 +325,8 @@ function show() {
   $('against-note').textContent = isItself ? '' : T.againstNote(cls);
   $('against-note').parentElement.hidden = isItself;
   $('trust-said').textContent = D.said_trust ? D.said_trust[S.lang] : '';
-  $('both-note').hidden = !D.attribution.whole;
-  $('both-note').textContent = T.bothNote;
+  $('both-note').hidden = !D.attribution.whole && !known(D.prompt_words);
+  $('both-note').textContent = known(D.prompt_words) ? T.writtenNote : T.bothNote;
   $('joining').textContent = T.joining(said(D.joining));
   $('numbers-wide').setAttribute('aria-label', T.tableTitle);
   fillSelect('scale', Object.entries(T.scales), S.scale);

@@ -74,6 +74,7 @@ const STRINGS = {
     trustTitle: 'Can I trust this?', textTitle: 'The text as it was given',
     caveat: 'Attention alone is weak evidence of why a model decides as it does. The score of each word, above, measures its effect on the prediction. Heads that give most to one special token or full stop are common; it often means that they have nothing to look for.',
     // Patching, the logit lens, and the way of a token.
+    writtenNote: 'The model wrote the underlined words itself.', wrote: (w, before, to) => `The model wrote ${w} at ${before}, where it looked most at ${to}.`,
     lineHeads: 'Heads of this layer, drawn together:', lineMean: '; numbers are means of these heads',
     sites: { residual: (l, w) => l ? `the residual stream of ${w} after layer ${l}` : `the embedding of ${w}`, heads: (l, h) => `head ${h} of layer ${l}`, ff: (l, w) => `the feed-forward network of layer ${l} at ${w}` },
     patchTitle: (a, b) => `Patching: what turns ${a} into ${b}?`,
@@ -221,6 +222,7 @@ const STRINGS = {
     joining: r => `一語が複数のサブワードに分かれるときは、まとめて一語としています（${r}）。`,
     trustTitle: 'どこまで信頼できるか', textTitle: '入力されたテキスト',
     caveat: 'アテンションだけでは、モデルがそう判断した理由の弱い手がかりにしかなりません。予測への影響を測っているのは、上の語ごとの値です。特殊トークンや句点に大部分を向けるヘッドは珍しくなく、多くの場合、そのヘッドに探すものがなかったことを示します。',
+    writtenNote: '下線の語はモデル自身が書いたものです。', wrote: (w, before, to) => `モデルは${before}の位置で${w}を書き、そのとき最もよく見ていたのは、${to}。`,
     lineHeads: 'この層で同時に描くヘッド：', lineMean: '。数値はこれらのヘッドの平均',
     sites: { residual: (l, w) => l ? `第 ${l} 層の後の${w}の残差ストリーム` : `${w}の埋め込み`, heads: (l, h) => `第 ${l} 層のヘッド ${h}`, ff: (l, w) => `${w}における第 ${l} 層のフィードフォワード層` },
     patchTitle: (a, b) => `パッチング：${a}を${b}に変えるのはどこか`,

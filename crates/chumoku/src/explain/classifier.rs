@@ -244,6 +244,7 @@ impl TextClassifier {
                 curves: None,
             },
             columns,
+            prompt_words: None,
             lens,
             residual_path,
             patching: None,

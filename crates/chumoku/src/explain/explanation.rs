@@ -101,6 +101,9 @@ pub struct Explanation {
     /// The effect of each feature column on the prediction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<ColumnEffect>,
+    /// For a language model that wrote the end of the text: the number of words before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_words: Option<usize>,
     /// The answers that the model's head reads after every layer. `None` for models without layers or answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lens: Option<LogitLens>,
@@ -401,6 +404,7 @@ impl Explanation {
             without: self.without.clone(),
             attribution: self.attribution.clone(),
             columns: self.columns.clone(),
+            prompt_words: self.prompt_words,
             lens: self.lens.clone(),
             residual_path: self.residual_path.clone(),
             patching: self.patching.clone(),

@@ -5,12 +5,18 @@
 
 use super::residual_path::{EmbeddedTokens, ResidualPath};
 use crate::Result;
+use crate::inference::InputFraming;
+use crate::models::TranslationBatch;
 use crate::nn::InputEmbeddingsOptions;
 use crate::text_models::classifier::TextClassifier;
 use crate::text_models::generator::TextGenerator;
+use crate::text_models::tagger::TextTagger;
+use crate::text_models::tagger_network::{PackedWindows, UnitRow, tagger_windows};
+use crate::text_models::translator::TextTranslator;
 use chumoku_nn::probability::log_softmax;
 use ndarray::{Array2, ArrayView1, Axis, Slice};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// The largest number of multiply–adds of an output layer that a lens costs. Longer texts show their last tokens.
 const MAX_COST: f64 = 2e10;
@@ -154,5 +160,58 @@ impl TextGenerator {
             depths.iter_mut().for_each(|logits| logits.column_mut(id as usize).fill(f32::NEG_INFINITY));
         }
         Ok((LogitLens::over_tokens(tokens, &depths, |id| self.tokenizer.token(id as u32)), path))
+    }
+}
+
+impl TextTagger {
+    /// Returns the tag that the network's head reads for each unit at each depth, in the first window of a text. `None`
+    /// without a network or without tokens.
+    pub(super) fn logit_lens(
+        &self,
+        text: &str,
+        units: &[Range<usize>],
+        tag_name: &dyn Fn(usize) -> String,
+    ) -> Result<Option<LogitLens>> {
+        let Some(network) = &self.network else { return Ok(None) };
+        let row = UnitRow::encode(&network.tokenizer, text, units)?;
+        let framing = InputFraming { frame: network.tokenizer.special_tokens(), max_tokens: network.config.max_tokens };
+        let rows = [row];
+        let windows = tagger_windows(&rows, framing.window_size());
+        let Some(window) = windows.first() else { return Ok(None) };
+        let packed = PackedWindows::pack(framing, &rows, std::iter::once(window));
+        let depths = network.model.logit_lens(&network.params, packed.tokens(), packed.units())?;
+        let words = units[window.units.clone()].iter().map(|unit| text[unit.clone()].to_owned()).collect();
+        Ok(Some(LogitLens::over_tokens(words, &depths, tag_name)))
+    }
+}
+
+impl TextTranslator {
+    /// Returns the token that the output layer reads at each target token and depth of the decoder. The names are those
+    /// of the tokens that the translation has there.
+    pub(super) fn logit_lens(&self, pair: &TranslationBatch) -> Result<LogitLens> {
+        let depths = self.model.logit_lens(&self.params, pair)?;
+        let name = |id: usize| self.tokenizers.target.token(id as u32);
+        let tokens = pair.output.iter().map(|&id| name(id as usize)).collect();
+        Ok(LogitLens::over_tokens(tokens, &depths, name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::array;
+
+    #[test]
+    fn each_depth_has_its_best_answer_and_the_probability_of_the_last() {
+        let depths = [array![[1.0f32, 0.0, 0.0], [0.0, 0.0, 2.0]], array![[0.0f32, 1.0, 0.0], [0.0, 0.0, 3.0]]];
+        let names = ["a", "b", "c"];
+        let lens = LogitLens::over_tokens(vec!["x".into(), "y".into()], &depths, |id| names[id].into());
+        assert!(lens.is_consistent(1) && !lens.is_consistent(2));
+        let e = 1f32.exp();
+        let first = &lens.depths[0][0];
+        assert_eq!(first.label, "a");
+        assert!((first.probability - e / (e + 2.0)).abs() < 1e-6 && (first.of_last - 1.0 / (e + 2.0)).abs() < 1e-6);
+        let last = &lens.depths[1][1];
+        assert_eq!((last.label.as_str(), last.probability), ("c", last.of_last));
     }
 }

@@ -73,6 +73,7 @@ impl NgramClassifier {
                 curves: None,
             },
             columns: column_effects(columns, row, of_columns.into_iter()),
+            prompt_words: None,
             lens: None,
             residual_path: None,
             patching: None,

@@ -214,6 +214,7 @@ impl TextEmbedder {
                 curves: None,
             },
             columns: Vec::new(),
+            prompt_words: None,
             lens: None,
             residual_path: None,
             patching: None,

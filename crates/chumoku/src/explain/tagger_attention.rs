@@ -57,6 +57,7 @@ impl TextTagger {
             attribution: Attribution { scores: vec![0.0; words.len()], ..Attribution::default() },
             words,
             columns: Vec::new(),
+            prompt_words: None,
             lens: None,
             residual_path: None,
             patching: None,

@@ -199,6 +199,7 @@ impl TextTranslator {
             target: text.into(),
             is_given: target.is_some(),
             is_cut: read.is_cut,
+            lens: Some(self.logit_lens(&pair)?),
             source_words: read.display_words(source),
             target_words: written.display_words(text),
             layers,

@@ -145,6 +145,13 @@ pub(crate) fn run(mut args: ExplainArgs) -> anyhow::Result<ExitCode> {
 
 /// Refuses patching and the logit lens for models without them.
 fn check_patching(args: &ExplainArgs, kind: ModelKind) -> Result<(), UsageError> {
+    if args.generate.is_some() && kind != ModelKind::LanguageModel {
+        let what = kind.describe();
+        return Err(UsageError(tr!(
+            "--generate: only for language models; this model is {what}; leave --generate out",
+            "--generate: 言語モデルで使えます。このモデルは{what}です。--generate を外してください"
+        )));
+    }
     let flag = match kind {
         ModelKind::Classifier | ModelKind::LanguageModel => return Ok(()),
         _ if args.patch.is_some() => "--patch",
@@ -188,7 +195,12 @@ fn explain_text(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<Ex
     let text = text.as_str();
     let (name, method, label) = (model_name(&args.model), args.method, args.of_label.as_deref());
     let explainer = Explainer { model: &model, target, name, method, label };
-    let mut explanation = explainer.explain(text)?;
+    let mut explanation = match (&model, args.generate) {
+        (AttentionModel::Generator(model), Some(tokens)) => {
+            model.explain_continuation(text, tokens, &explainer.name)?
+        }
+        _ => explainer.explain(text)?,
+    };
     explanation.patching = explainer.patch(args, &explanation)?;
     match &model {
         AttentionModel::Classifier(model) => {
@@ -277,6 +289,9 @@ fn explain_translation(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Re
         Some(_) => figure.to_text(&terminal_options(lang)),
         None => render_alignment(&alignment, Some(place), &terminal_options(lang)),
     };
+    if args.lens {
+        shown_text += &render_lens(alignment.lens.as_ref(), &terminal_options(lang));
+    }
     if !args.without.is_empty() {
         let translated = model.translate_without_heads(&[text], &args.without, &TranslateOptions::default())?;
         let now = translated.first().map_or("", |translation| translation.text());
