@@ -525,6 +525,7 @@ def numbers():
     yield run("count-grouped", "count --network decoder --vocab 100 --untied --kv-heads 2 --head-dim 16 --d-ff 300 --layers 3 --positions 64 --pre-norm --no-bias")
     yield run("count-both", "count --network encoder-decoder --vocab 100 --target-vocab 90 --target-length 9 --decoder-layers 2 --batch 4 --length 12")
     yield run("count-recurrent", "count --network lstm --hidden 48 --bidirectional --classes 3 --vocab 100")
+    yield run("count-map", "count --network encoder-decoder --vocab 100 --layers 2 --html map.html --svg map.svg --png map.png --pdf map.pdf --font font.ttf")
     yield run("count-plain", "count --network attention --no-qkv-bias --no-output-projection")
     for lang in ["en", "ja"]:
         yield run(f"positions-{lang}", f"position --html positions-{lang}.html --svg positions-{lang}.svg --png positions-{lang}.png --pdf positions-{lang}.pdf --lang {lang}")

@@ -194,6 +194,9 @@ const COUNT: FlagTable = &[
     ("--no-bias", Alone),
     ("--no-output-projection", Alone),
     ("--json", Alone),
+    ("--html", Out),
+    ("--svg", Out),
+    ("--pdf", Out),
 ];
 const ATTEND: FlagTable = &[
     ("--is-causal", Alone),

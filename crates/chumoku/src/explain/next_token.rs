@@ -75,7 +75,8 @@ impl TextGenerator {
     pub fn explain_continuation(&self, prompt: &str, tokens: usize, name: &str) -> Result<Explanation> {
         require_text(prompt)?;
         let mut text = prompt.to_owned();
-        let greedy = Sampling { temperature: 0.0, ..Sampling::default() };
+        let mut greedy = Sampling::default();
+        greedy.temperature = 0.0;
         self.generate(prompt, tokens, &greedy, &mut |piece| {
             text += piece;
             ControlFlow::Continue(())

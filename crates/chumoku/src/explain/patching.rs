@@ -371,7 +371,12 @@ impl TextGenerator {
         let texts = PatchedTexts { other, tokens };
         let positions = texts.positions(aligned)?;
         let reader = self.model.next_token_reader(&self.params);
-        let found = patched_logits(&reader, &ids, &positions, |ids| Ok(self.model.embed(&self.params, ids)?))?;
+        let mut found = patched_logits(&reader, &ids, &positions, |ids| Ok(self.model.embed(&self.params, ids)?))?;
+        // The unknown token is never generated.
+        if let Some(id) = self.tokenizer.unknown_id() {
+            let all = found.residual.iter_mut().chain(&mut found.heads).chain(&mut found.feed_forward);
+            all.chain([&mut found.unpatched]).for_each(|logits| logits.column_mut(id as usize).fill(f32::MIN));
+        }
         let label = |id: usize| self.tokenizer.token(id as u32);
         let answers = [0, 1].map(|row| {
             let id = best(found.unpatched.row(row));
