@@ -29,6 +29,7 @@ const EXPLAIN_PAGE: PageTemplate = PageTemplate {
         include_str!("../framed.js"),
         include_str!("page.js"),
         include_str!("lines.js"),
+        include_str!("lens.js"),
         include_str!("explain.strings.js"),
         include_str!("explain.heatmap.js"),
         include_str!("explain.heads.js"),
@@ -45,6 +46,7 @@ const ALIGNMENT_PAGE: PageTemplate = PageTemplate {
         include_str!("../framed.js"),
         include_str!("page.js"),
         include_str!("lines.js"),
+        include_str!("lens.js"),
         include_str!("alignment.strings.js"),
         include_str!("alignment.js")
     ),
