@@ -1,4 +1,4 @@
-//! The map of a network from its counted steps: what each computes, and the paper that introduced it.
+//! The map of a network from its counted steps, each with its formula and the paper that introduced it.
 
 use crate::count_report::step_label;
 use crate::figure::{BlockRole, Content, Figure, MapBlock, NetworkMap, PageWidget, figures_page};

@@ -28,7 +28,7 @@ pub struct PositionalEncoding {
 /// Numbers drawn between two positions of a curve that follows a formula.
 const POINTS_BETWEEN: usize = 7;
 
-/// Positions from which on curves are drawn without numbers between them.
+/// Maximum number of positions of a curve with numbers between them.
 const MAX_SMOOTH_POSITIONS: usize = 256;
 
 impl PositionalEncoding {
@@ -251,8 +251,8 @@ impl PositionalEncoding {
         self.figure(lang, ["Positions by dimensions", "位置と次元"], notes, Content::Heatmap(map))
     }
 
-    /// The values of some dimensions along the positions: the chosen ones, or both of the first pair and the first of the
-    /// pairs at a quarter, half and three quarters.
+    /// The values of the chosen dimensions along the positions. By default, these are both of the first pair, and the first
+    /// of the pairs at a quarter, half and three quarters.
     #[must_use]
     pub fn curves(&self, lang: Lang) -> Figure {
         let d = self.table.ncols();

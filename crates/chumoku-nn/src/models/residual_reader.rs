@@ -103,9 +103,9 @@ impl<'a, T: Real> ResidualReader<'a, T> {
         recording.residual.iter().map(|x| (self.read_out)(x.clone(), &Offsets::from_lengths([x.nrows()]))).collect()
     }
 
-    /// Patches each site of the first sequence in turn with the values that the encoder computes there for the second
-    /// sequence, and reads the logits (Wang et al. 2022; Meng et al. 2022). `positions` has pairs of a position in the
-    /// first sequence and the position in the second one that replaces it.
+    /// Patches each site of the first sequence in turn with the values of the second sequence, and reads the logits
+    /// (Wang et al. 2022; Meng et al. 2022). `positions` has pairs: a position in the first sequence, and the position in
+    /// the second one that replaces it.
     ///
     /// # Shapes
     /// The embeddings of both sequences, (tokens, d_model) each.

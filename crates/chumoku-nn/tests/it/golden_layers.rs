@@ -732,7 +732,7 @@ fn activation_patching<T: Number>(name: &str, norm_order: NormOrder, activation:
     let recording = reader.record(embed("in.text")).unwrap();
     let lens: Vec<T> = reader.logit_lens(&recording).unwrap().iter().flatten().copied().collect();
     case.assert_close("out.lens", &lens);
-    // What a layer adds to the residual stream is what it computed.
+    // A layer adds its outputs to the residual stream.
     if norm_order == NormOrder::Pre {
         for layer in 0..2 {
             let sum = &recording.residual[layer] + &recording.attention[layer] + &recording.feed_forward[layer];

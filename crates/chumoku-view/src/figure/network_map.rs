@@ -42,7 +42,7 @@ pub struct MapBlock {
     pub parameters_formula: String,
     /// Multiply–adds of one occurrence, for a whole batch.
     pub multiply_adds: u128,
-    /// What the step computes.
+    /// The formula of the result.
     pub formula: &'static str,
     /// The paper that introduced it.
     pub source: &'static str,
@@ -65,7 +65,7 @@ const WIDTH: f64 = 264.0;
 const COLUMN: f64 = 372.0;
 const HEIGHT: f64 = 38.0;
 const GAP: f64 = 18.0;
-/// Width of a projection, of which three lie side by side.
+/// Width of a projection. Three lie side by side.
 const THIRD: f64 = 82.0;
 /// Width of a step beside which the values pass.
 const BESIDE: f64 = 172.0;

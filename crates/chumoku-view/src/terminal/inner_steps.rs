@@ -1,4 +1,4 @@
-//! What happens inside the network, in a terminal: patching, and the answer after every layer.
+//! Steps inside the network, in a terminal: patching, and the answer after every layer.
 
 use super::TerminalOptions;
 use super::color::Painter;

@@ -1,7 +1,7 @@
 //! The logit lens: the answer that the model's own head reads after every layer (nostalgebraist 2020, "interpreting
 //! GPT: the logit lens").
 //!
-//! The head was trained for the last layer. What it reads earlier is a hint, not what the model "believes" there.
+//! The head was trained for the last layer. Its earlier answers are hints, not beliefs of the model.
 
 use super::residual_path::{EmbeddedTokens, ResidualPath};
 use crate::Result;

@@ -67,8 +67,8 @@ impl TextGenerator {
         Ok(found)
     }
 
-    /// Lets the model write at most `tokens` tokens after `prompt`, always the most probable one, and explains the whole
-    /// text like [`TextGenerator::explain`]. [`Explanation::prompt_words`] tells where the model's own words start.
+    /// Lets the model write at most `tokens` tokens after `prompt`, always the most probable one. Explains the whole text
+    /// like [`TextGenerator::explain`]. [`Explanation::prompt_words`] tells where the model's own words start.
     ///
     /// # Errors
     /// As for [`TextGenerator::explain`].

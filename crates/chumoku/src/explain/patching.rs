@@ -1,6 +1,6 @@
 //! Activation patching: values of one text replaced by those of another, and the answer that follows.
 //!
-//! One site at a time, the network computes on with what it computed for the other text (Vig et al. 2020, "Investigating
+//! One site at a time receives its values for the other text, and the network computes on (Vig et al. 2020, "Investigating
 //! Gender Bias in Language Models Using Causal Mediation Analysis"; Meng et al. 2022, "Locating and Editing Factual
 //! Associations in GPT"; Wang et al. 2022, "Interpretability in the Wild"). A site that carries the difference between
 //! the texts moves the answer from that of the first text to that of the second.
@@ -303,8 +303,8 @@ impl TextClassifier {
     /// [`TextClassifier::explain`] explains. Long texts are truncated to one window.
     ///
     /// # Errors
-    /// If a text is empty or cannot be tokenized, the texts have different numbers of tokens and no alignment, a
-    /// position does not exist, the answers do not differ, or the network is recurrent.
+    /// If a text is empty or cannot be tokenized, or the network is recurrent. If the texts have different numbers of
+    /// tokens and no alignment, a position does not exist, or the answers do not differ.
     pub fn patch(
         &self,
         text: &str,
@@ -350,13 +350,13 @@ impl TextClassifier {
 }
 
 impl TextGenerator {
-    /// Patches every site of the network that reads `text` with the values of `other`, and returns how far the next
-    /// token moves toward that of `other`, as [`TextClassifier::patch`] does.
+    /// Patches every site of the network that reads `text` with the values of `other`, like [`TextClassifier::patch`].
+    /// Returns how far the next token moves toward that of `other`.
     ///
     /// Texts longer than the context are truncated at their start.
     ///
     /// # Errors
-    /// If a text is empty or cannot be tokenized, the texts have different numbers of tokens and no alignment, a
+    /// If a text is empty or cannot be tokenized. If the texts have different numbers of tokens and no alignment, a
     /// position does not exist, or the next tokens do not differ.
     pub fn patch(&self, text: &str, other: &str, aligned: Option<&[[usize; 2]]>) -> Result<Patching> {
         require_text(text)?;
