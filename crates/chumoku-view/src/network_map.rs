@@ -10,7 +10,7 @@ const ATTENTION: &str = "Vaswani et al. 2017, section 3.2";
 const LAYER_NORM: &str = "Ba, Kiros and Hinton 2016";
 
 /// A step by name: its role, what it computes, and its source.
-const STEPS: [(&str, BlockRole, &str, &str); 27] = [
+const STEPS: [(&str, BlockRole, &str, &str); 28] = [
     ("embedding", BlockRole::Ends, "x = E[token]", "Vaswani et al. 2017, section 3.4"),
     ("positions", BlockRole::Ends, "x + p[position]", "Vaswani et al. 2017, section 3.5; learned: Gehring et al. 2017"),
     ("token types", BlockRole::Ends, "x + t[type]", "Devlin et al. 2019, section 3"),
@@ -46,6 +46,7 @@ const STEPS: [(&str, BlockRole, &str, &str); 27] = [
         "Elman 1990; Hochreiter and Schmidhuber 1997; Cho et al. 2014",
     ),
     ("head, dense", BlockRole::Ends, "f(x W + b)", "Devlin et al. 2019"),
+    ("head, norm", BlockRole::Norm, "γ (x − μ) / σ + β", LAYER_NORM),
     ("head", BlockRole::Ends, "logits = x W + b, of the pooled vector", ""),
     ("output", BlockRole::Ends, "logits = y Eᵀ", "Press and Wolf 2017"),
 ];

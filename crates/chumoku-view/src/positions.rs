@@ -188,7 +188,8 @@ impl PositionalEncoding {
         if n > MAX_SMOOTH_POSITIONS {
             return Vec::new();
         }
-        let waves = self.wavelengths.iter().flat_map(|&wave| [(wave, f64::sin as fn(f64) -> f64), (wave, f64::cos)]);
+        let both: [fn(f64) -> f64; 2] = [f64::sin, f64::cos];
+        let waves = self.wavelengths.iter().flat_map(|&wave| both.map(|of| (wave, of)));
         let is_same = |(wave, of): &(f64, fn(f64) -> f64)| {
             (0..n).all(|i| (of(TAU * i as f64 / wave) - f64::from(self.table[[i, column]])).abs() < 1e-3)
         };

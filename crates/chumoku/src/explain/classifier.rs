@@ -4,10 +4,11 @@ use super::attention_collector::{AttentionCollector, FramedText, display_word, i
 use super::attribution::{Attribution, AttributionMethod, PathIntegral, WordEffect};
 use super::columns;
 use super::explanation::{
-    EnsembleHeadAblation, EnsembleMembers, Explanation, ExplanationKind, HeadAblation, LabelProbability, Truncation,
-    Word, WordPiece, require_text,
+    EnsembleHeadAblation, EnsembleMembers, Explanation, ExplanationKind, HeadAblation, Truncation, Word, WordPiece,
 };
 use super::integrated_gradients::PathIntegrator;
+use super::label_probability::LabelProbability;
+use super::required_text::require_text;
 use crate::blend::Blend;
 use crate::prediction::Prediction;
 use crate::prediction::target::PredictionTarget;

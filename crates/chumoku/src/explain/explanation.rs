@@ -7,25 +7,16 @@ use serde::{Deserialize, Serialize};
 use crate::blend::number::Estimate;
 use crate::hierarchy::Hierarchy;
 use crate::lang::{Lang, lang};
-use crate::{Error, Result, tr};
+use crate::{Result, tr};
 
 use super::attribution::Attribution;
 use super::columns::ColumnEffect;
+use super::label_probability::LabelProbability;
 use super::logit_lens::LogitLens;
 use super::patching::Patching;
 use super::random_heads::HeadShape;
 use super::residual_path::ResidualPath;
 use super::roles::{HeadStatistics, head_statistics};
-
-/// The error for an empty text.
-pub(super) fn empty_text_error() -> Error {
-    Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です"))
-}
-
-/// Checks that there is a text to explain.
-pub(super) fn require_text(text: &str) -> Result<()> {
-    if text.trim().is_empty() { Err(empty_text_error()) } else { Ok(()) }
-}
 
 /// One text with its prediction and the model's attention.
 ///
@@ -194,15 +185,6 @@ pub struct EnsembleHeadAblation {
     pub label: String,
     /// The class probabilities without the head, in the order of [`Explanation::probabilities`].
     pub probabilities: Vec<f32>,
-}
-
-/// A class and its probability.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LabelProbability {
-    /// The class.
-    pub label: String,
-    /// The probability, 0 to 1.
-    pub probability: f32,
 }
 
 /// Returns the nodes on the path to a class with their probabilities, for class trees.

@@ -3,9 +3,9 @@
 use super::attention_collector::AttentionCollector;
 use super::attribution::Attribution;
 use super::classifier::JOINING;
-use super::explanation::{
-    Explanation, ExplanationKind, HeadAblation, LabelProbability, Truncation, Word, WordPiece, require_text,
-};
+use super::explanation::{Explanation, ExplanationKind, HeadAblation, Truncation, Word, WordPiece};
+use super::label_probability::LabelProbability;
+use super::required_text::require_text;
 use crate::inference::{BATCH_TOKENS, check_head};
 use crate::nn::Offsets;
 use crate::params::Params;

@@ -6,8 +6,9 @@
 //! the texts moves the answer from that of the first text to that of the second.
 
 use super::attention_collector::FramedText;
-use super::explanation::{LabelProbability, require_text};
+use super::label_probability::LabelProbability;
 use super::logit_lens::answer_probabilities;
+use super::required_text::require_text;
 use crate::models::{PatchedLogits, ResidualReader};
 use crate::sorting::argsort_descending;
 use crate::text_models::classifier::TextClassifier;

@@ -3,8 +3,8 @@
 
 use super::attribution::AttributionMethod;
 use super::classifier::{BATCH_WORDS, log_odds};
-use super::explanation::empty_text_error;
 use super::highlighted::highlight;
+use super::required_text::empty_text_error;
 use super::tagged_text::{
     AlternativeSpan, ExplainedSpan, FeatureEffect, LabelComparison, MemberSpanScore, NetworkEffect, TaggedText,
     TransitionEffect,

@@ -3,7 +3,8 @@
 use super::attention_collector::{AttentionCollector, FramedText, display_word};
 use super::attribution::Attribution;
 use super::classifier::JOINING;
-use super::explanation::{Explanation, ExplanationKind, Truncation, Word, WordPiece, require_text};
+use super::explanation::{Explanation, ExplanationKind, Truncation, Word, WordPiece};
+use super::required_text::require_text;
 use crate::Result;
 use crate::nn::{Offsets, Tokens};
 use crate::text_models::tagger::TextTagger;

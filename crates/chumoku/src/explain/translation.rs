@@ -2,7 +2,8 @@
 
 use super::alignment::{Alignment, TranslationHeadAblation};
 use super::classifier::JOINING;
-use super::explanation::{Word, require_text};
+use super::explanation::Word;
+use super::required_text::require_text;
 use crate::decoding::{BeamCandidate, CandidateFate};
 use crate::models::TranslationBatch;
 use crate::nn::Offsets;
