@@ -221,10 +221,9 @@ impl NetworkMap {
                 for (place, index) in row.clone().enumerate() {
                     let x = left + place as f64 * (THIRD + 9.0);
                     let center = x + THIRD / 2.0;
-                    if memory_from.is_none() || place == 0 {
-                        if let Some(above) = above {
-                            arrow([above, start], [center, top], canvas);
-                        }
+                    // Keys and values of cross-attention come from elsewhere.
+                    if let Some(above) = above.filter(|_| memory_from.is_none() || place == 0) {
+                        arrow([above, start], [center, top], canvas);
                     }
                     self.draw_block(index, [x, top, THIRD, HEIGHT], canvas);
                 }
