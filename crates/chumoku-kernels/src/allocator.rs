@@ -495,6 +495,28 @@ mod tests {
         });
     }
 
+    /// glibc and mimalloc return small blocks on request. Other C libraries decide for themselves.
+    #[cfg(all(target_os = "linux", any(target_env = "gnu", target_env = "musl")))]
+    #[test]
+    fn trim_returns_small_blocks() {
+        testkit::in_own_process("allocator::tests::trim_returns_small_blocks", || {
+            keep_freed_memory();
+            let (count, size) = (96 << 10, 1 << 10);
+            let layout = Layout::from_size_align(size, 8).unwrap();
+            let held = || crate::system::process_memory().unwrap().current as usize;
+            // SAFETY: blocks of this allocator, written within their size, and freed with their layout.
+            let used = unsafe {
+                let blocks: Vec<*mut u8> = (0..count).map(|_| Allocator.alloc(layout)).collect();
+                blocks.iter().for_each(|block| block.write_bytes(1, size));
+                let used = held();
+                blocks.iter().for_each(|&block| Allocator.dealloc(block, layout));
+                used
+            };
+            trim_memory();
+            assert!(held() < used - count * size / 2, "given back: {} after {used}", held());
+        });
+    }
+
     #[test]
     fn realloc_keeps_the_contents() {
         // Around the sizes from which blocks are aligned to lines and moved by the system.
