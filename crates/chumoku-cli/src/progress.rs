@@ -2,12 +2,13 @@
 
 use crate::report::{fit, wrap};
 use chumoku::Lang;
-use chumoku::data::format_thousands;
+use chumoku::data::{RowCounter, format_thousands};
 use chumoku::lang::lang;
 use chumoku::tr;
 use chumoku::train::{Metric, TrainEvent, TrainSettings};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// Columns of a line.
@@ -192,6 +193,7 @@ fn describe_plan(settings: &TrainSettings, steps: u64, time: Duration, bytes: us
 /// Progress of a stream of rows: a changing line on a terminal, otherwise a line from time to time. Silent if answers
 /// go to the same terminal, and at first, since most streams are short.
 pub(crate) struct RowProgress {
+    label: [&'static str; 2],
     bar: Option<ProgressBar>,
     is_silent: bool,
     start: Instant,
@@ -199,25 +201,53 @@ pub(crate) struct RowProgress {
     rows: usize,
 }
 
+/// Interval at which the progress of reading a file is looked at.
+const READING_TICK: Duration = Duration::from_millis(100);
+
 /// Streams that take less time show no progress.
 const QUIET_TIME: Duration = Duration::from_secs(2);
 
 impl RowProgress {
     pub(crate) fn new() -> Self {
         let is_silent = stderr().is_terminal() && std::io::stdout().is_terminal();
-        RowProgress { bar: None, is_silent, start: Instant::now(), last_report: Duration::ZERO, rows: 0 }
+        let label = ["rows", "進捗"];
+        RowProgress { label, bar: None, is_silent, start: Instant::now(), last_report: Duration::ZERO, rows: 0 }
+    }
+
+    /// Runs `load`, and shows its progress by the counter of its rows.
+    pub(crate) fn while_reading<R>(counter: &RowCounter, load: impl FnOnce() -> R) -> R {
+        let (finished, wait) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut progress =
+                    RowProgress { label: ["reading", "読み込み"], is_silent: false, ..RowProgress::new() };
+                let before = counter.rows();
+                while wait.recv_timeout(READING_TICK) == Err(RecvTimeoutError::Timeout) {
+                    progress.set((counter.rows() - before) as usize);
+                }
+                progress.finish();
+            });
+            // Dropped at the end and in a panic, which ends the thread.
+            let _finished = finished;
+            load()
+        })
     }
 
     /// Counts rows that have been answered.
     pub(crate) fn add(&mut self, rows: usize) {
-        self.rows += rows;
+        self.set(self.rows + rows);
+    }
+
+    /// Sets the number of finished rows, and shows it.
+    fn set(&mut self, rows: usize) {
+        self.rows = rows;
         let elapsed = self.start.elapsed();
         if !self.is_silent && elapsed >= QUIET_TIME && stderr().is_terminal() {
             let bar = self.bar.get_or_insert_with(ProgressBar::new_spinner);
-            bar.set_message(rows_done(self.rows, elapsed));
+            bar.set_message(status_line(lang().pick(self.label[0], self.label[1]), &rows_done(self.rows, elapsed)));
             bar.tick();
         } else if !self.is_silent && is_due(&mut self.last_report, elapsed) {
-            print_status(["rows", "進捗"], &rows_done(self.rows, elapsed));
+            print_status(self.label, &rows_done(self.rows, elapsed));
         }
     }
 
@@ -302,6 +332,14 @@ mod tests {
         let due: Vec<u64> = (0..90).filter(|&s| is_due(&mut told, Duration::from_secs(s))).collect();
         assert_eq!(due, [20, 40, 60, 80]);
         assert_eq!(rows_done(12_000, Duration::from_secs(10)), "12,000 done, 1,200 a second");
+    }
+
+    #[test]
+    fn progress_of_reading_ends_with_the_work() {
+        let counter = RowCounter::default();
+        assert_eq!(RowProgress::while_reading(&counter, || 7), 7);
+        let panics = || RowProgress::while_reading(&counter, || panic!("as a test"));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
     }
 
     #[test]

@@ -234,7 +234,10 @@ fn inconsistent_numbers_are_rejected() {
     place.write("new.csv", of_ten(scores(60, 4, "Suite", false, &mut state), 10));
     place.run(&["train", "old.csv", "--task", "score", "--model", "ngrams", "--out", "one"]).assert_success();
     let further = ["train", "new.csv", "--from", "one", "--out", "x"];
-    place.run_rejected(&further, &["new.csv: expected numbers in the same form as in old.csv", "use the same form"]);
+    place.run_rejected(
+        &further,
+        &["new.csv: reading the numbers: expected the same format as in old.csv", "in the same way"],
+    );
     place.write("new.csv", of_ten(scores(60, 4, "Suite", false, &mut state), 5));
     let run = place.run(&further).assert_success();
     assert!(run.stderr.contains("numbers from 0 to 4, as before"), "{run:#?}");

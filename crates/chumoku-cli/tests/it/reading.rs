@@ -154,6 +154,41 @@ fn several_training_files_are_read_in_the_given_order() {
 }
 
 #[test]
+fn labels_that_training_files_write_differently_are_named() {
+    let place = TestDir::new();
+    let all = rows(60);
+    let of = |rows: &[[String; 2]], written: fn(&str) -> String| {
+        table("text,label", rows, |[text, label]| format!("{text},{}", written(label)))
+    };
+    place.write("a.csv", of(&all[..30], str::to_owned));
+    place.write("b.csv", of(&all[30..], str::to_uppercase));
+    let files = ["train", "a.csv", "b.csv"];
+    let run = place.run(&[&files[..], &NGRAMS[..]].concat()).assert_success();
+    let note = "b.csv: labels are written differently than in the files before (“HAM” in b.csv, “ham” in a.csv;";
+    assert!(run.stderr.contains(note) && run.stderr.contains("--merge-labels"), "{run:#?}");
+    let run = place.run(&[&files[..], &["--merge-labels", "--force"], &NGRAMS[..]].concat()).assert_success();
+    assert!(!run.stderr.contains("written differently"), "{run:#?}");
+    // A base model is one of the files before.
+    place.run(&["train", "a.csv", "--model", "ngrams", "--out", "base"]).assert_success();
+    let run = place.run(&["train", "b.csv", "--from", "base", "--out", "further"]).assert_success();
+    assert!(run.stderr.contains("(“HAM” in b.csv, “ham” in base;"), "{run:#?}");
+    place.write("c.csv", of(&all[30..], |label| (if label == "ham" { "0" } else { "1" }).to_owned()));
+    let run = place.run(&[&["train", "a.csv", "c.csv", "--force"], &NGRAMS[..]].concat()).assert_success();
+    assert!(run.stderr.contains("c.csv: no label is in the files before: found “0”, “1”"), "{run:#?}");
+    // Numbers: one format goes with another only where a file may mix them.
+    let ratings = |of: &str| {
+        table("text,rating", &all[..30], |[text, _]| format!("{text},{}{of}", text.as_bytes()[text.len() - 1] % 4))
+    };
+    place.write("five.csv", ratings("/5"));
+    place.write("ten.csv", ratings("/10"));
+    place.write("plain.csv", ratings(""));
+    let score = ["train", "five.csv", "plain.csv", "--task", "score", "--force"];
+    place.run(&[&score[..], &NGRAMS[..]].concat()).assert_success();
+    let score = ["train", "five.csv", "ten.csv", "--task", "score", "--force"];
+    place.run_rejected(&score, &["error: ten.csv: reading the numbers", "five.csv, such as “0/5”, found “0/10”"]);
+}
+
+#[test]
 fn messages_name_the_right_one_of_several_training_files() {
     let place = TestDir::new();
     let all = rows(60);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::dataset::{MAX_CLASSES, MIN_TRAINING_ROWS};
 use super::error::{ColumnRole, DataError, SourceLocation};
 use super::format::{Format, ReadOptions};
-use super::label_variants::merge_labels;
+use super::label_variants::{FileLabels, merge_labels};
 use super::record::{Record, SkippedRows, TableLayout};
 use super::row_origins::RowOrigins;
 use super::schema_inference::columns::{ColumnChooser, FeatureSource};
@@ -313,6 +313,11 @@ fn merge_spellings(examples: &mut [MultiLabelExample], known: &[String]) {
 }
 
 impl MultiLabelDataset {
+    /// Returns the labels of each file, in order.
+    pub fn labels_by_file(&self) -> Vec<FileLabels<'_>> {
+        self.files.group_labels(self.examples.iter().map(|example| &example.labels))
+    }
+
     /// Merges the spellings of labels: to the one in `known`, else to the most frequent one.
     pub fn merge_labels(&mut self, known: &[String]) {
         merge_spellings(&mut self.examples, known);

@@ -48,15 +48,16 @@ pub(super) fn micro_batch_rows(batch: &[usize], part: usize, count: usize) -> Ve
     batch.iter().skip(part).step_by(count).copied().collect()
 }
 
-/// Returns the share of each micro-batch in the batch, and the output of the batch.
+/// Returns the share of each micro-batch in the batch, and the output of the batch. Without any weight, all are 0.
 pub(super) fn gradient_shares(learnt: &[StepOutput]) -> (Vec<f32>, StepOutput) {
     let weight: f64 = learnt.iter().map(|part| part.weight).sum();
+    let share = |part: &StepOutput| if part.weight == 0.0 { 0.0 } else { part.weight / weight };
     let whole = StepOutput {
-        loss: learnt.iter().map(|part| part.loss * (part.weight / weight)).sum(),
+        loss: learnt.iter().map(|part| part.loss * share(part)).sum(),
         weight,
         tokens: learnt.iter().map(|part| part.tokens).sum(),
     };
-    (learnt.iter().map(|part| (part.weight / weight) as f32).collect(), whole)
+    (learnt.iter().map(|part| share(part) as f32).collect(), whole)
 }
 
 /// The gradients of the micro-batches of a batch.
@@ -160,6 +161,15 @@ mod tests {
                 assert!((found - expected).abs() <= 1e-6 * expected.abs(), "{i}: {found} {expected}");
             }
         }
+    }
+
+    #[test]
+    fn micro_batches_without_weight_have_no_share() {
+        let output = |weight: f64| StepOutput { loss: 2.0, weight, tokens: 1 };
+        let (shares, whole) = gradient_shares(&[output(0.0), output(3.0), output(1.0)]);
+        assert_eq!((shares, whole.loss), (vec![0.0, 0.75, 0.25], 2.0));
+        let (shares, whole) = gradient_shares(&[output(0.0); 2]);
+        assert_eq!((shares, whole.loss, whole.tokens), (vec![0.0; 2], 0.0, 2));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Trains a classifier.
 
 use super::continued::OldRowSource;
-use super::{TrainSession, check_watch_text, continued, hierarchy, load_all, masked, report_variants};
+use super::{
+    TrainSession, check_watch_text, continued, hierarchy, load_all, masked, report_file_differences, report_variants,
+};
 use crate::ExitCode;
 use crate::UsageError;
 use crate::args::{Architecture, TrainArgs};
@@ -171,6 +173,7 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
         options.use_label_spellings(&dataset.labels());
     }
     report_variants(dataset.examples.iter().map(|example| example.label.as_str()));
+    report_file_differences(args, known, dataset.labels_by_file(), true);
     // Other files may name their columns differently: the same options apply to each.
     let mut valid = args.valid.as_deref().map(|path| load_class_rows(path, &options)).transpose()?;
     let mut test = args.test.as_deref().map(|path| load_class_rows(path, &options)).transpose()?;

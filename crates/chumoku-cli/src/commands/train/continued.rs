@@ -342,7 +342,7 @@ fn old_rows<D: ReplayData<File: Append>>(
         };
         let mut train = read(&source.train)?;
         for name in &source.also {
-            train.append(read(name)?);
+            train.append(read(name)?)?;
         }
         D::check_compatible(&train, new)?;
         let [valid, test] = [&source.valid, &source.test].map(|name| name.as_deref().map(read).transpose());

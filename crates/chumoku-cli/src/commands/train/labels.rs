@@ -2,7 +2,7 @@
 
 use super::classify::{check_ngrams, next_commands};
 use super::continued::OldRowSource;
-use super::{TrainSession, check_watch_text, continued, hierarchy, load_all, report_variants};
+use super::{TrainSession, check_watch_text, continued, hierarchy, load_all, report_file_differences, report_variants};
 use crate::ExitCode;
 use crate::UsageError;
 use crate::args::{Architecture, TrainArgs};
@@ -68,6 +68,7 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
         options.use_label_spellings(&train.labels());
     }
     report_variants(train.examples.iter().flat_map(|example| &example.labels).map(String::as_str));
+    report_file_differences(args, known, train.labels_by_file(), true);
     let mut valid = args.valid.as_deref().map(|path| load_label_rows(path, &options, &how)).transpose()?;
     let mut test = args.test.as_deref().map(|path| load_label_rows(path, &options, &how)).transpose()?;
     if let Some(known) = known {

@@ -32,12 +32,15 @@ use crate::output::OutputPath;
 use crate::progress::{TrainProgress, format_duration, print_status};
 use crate::shell::shell_quoted;
 use crate::threads;
-use chumoku::data::{Append, DataFiles, ReadOptions, TrainingTask, describe_variants, detect_task, label_variants};
+use chumoku::data::{
+    Append, DataFiles, FileLabels, ReadOptions, TrainingTask, describe_file_differences, describe_variants,
+    detect_task, label_variants,
+};
 use chumoku::film::WatchedText;
 use chumoku::output::check_folder_writable;
 use chumoku::signals::{Shutdown, ShutdownSignals};
 use chumoku::tr;
-use chumoku::train::{DataSource, Freeze, OutputFolder, TrainEvent, TrainOptions, Training, TrainingData};
+use chumoku::train::{BaseModel, DataSource, Freeze, OutputFolder, TrainEvent, TrainOptions, Training, TrainingData};
 use chumoku::{ModelKind, has_checkpoints};
 use clap::ValueEnum;
 use std::io::Write;
@@ -220,7 +223,7 @@ fn load_all<F: Append>(
 ) -> anyhow::Result<F> {
     let mut rows = load(first, options)?;
     for path in &args.more {
-        rows.append(load(path, like)?);
+        rows.append(load(path, like)?)?;
     }
     Ok(rows)
 }
@@ -228,6 +231,21 @@ fn load_all<F: Append>(
 /// Reports labels with several spellings.
 fn report_variants<'a>(labels: impl IntoIterator<Item = &'a str>) {
     if let Some(text) = describe_variants(&label_variants(labels)) {
+        print_status(["note", "注記"], &text);
+    }
+}
+
+/// Reports labels that the training files write differently from each other, or from the base model `known`.
+fn report_file_differences<'a>(
+    args: &TrainArgs,
+    known: Option<&'a BaseModel>,
+    mut files: Vec<FileLabels<'a>>,
+    can_merge: bool,
+) {
+    if let (Some(known), Some(folder)) = (known, &args.from) {
+        files.insert(0, FileLabels::new(folder, known.labels.iter().map(String::as_str)));
+    }
+    for text in describe_file_differences(&files, can_merge) {
         print_status(["note", "注記"], &text);
     }
 }

@@ -563,7 +563,7 @@ fn files_with_the_same_columns_are_concatenated() {
     let second = folder.file("b.csv", table("text,label", 20, rows(20)));
     let options = options_for_all_files(&first, std::slice::from_ref(&second), &labeled()).unwrap();
     let mut all = load_labeled(&first, &options).unwrap();
-    all.append(load_labeled(&second, &options).unwrap());
+    all.append(load_labeled(&second, &options).unwrap()).unwrap();
     let texts: Vec<String> = all.examples.iter().map(|example| example.text.clone()).collect();
     assert_eq!(texts, (0..40).map(words).collect::<Vec<_>>());
     for (name, content) in [("c.csv", table("text,kind", 20, rows(0))), ("d.csv", table(&rows(0)(0), 20, rows(1)))] {
@@ -574,4 +574,51 @@ fn files_with_the_same_columns_are_concatenated() {
     // With names, the order of columns does not matter.
     let swapped = table("label,text", 20, |i| format!("{},{}", ["x", "y"][i % 2], words(i)));
     options_for_all_files(&first, &[folder.file("e.csv", swapped)], &labeled()).unwrap();
+}
+
+#[test]
+fn files_that_write_numbers_differently_are_not_concatenated() {
+    let folder = Folder::new();
+    let load = |name: &str, written: &dyn Fn(usize) -> String| {
+        let content = table("text;rating", 12, |i| format!("{};{}", words(i), written(i)));
+        load_scores(&folder.file(name, content), &labeled()).unwrap()
+    };
+    let plain = load("plain.csv", &|i| (i % 5).to_string());
+    let stars = load("stars.csv", &|i| format!("{} stars", i % 5));
+    let of_five = load("five.csv", &|i| format!("{}/5", i % 5));
+    let of_ten = load("ten.csv", &|i| format!("{}/10", i % 5));
+    // Formats that one file may mix give the same numbers.
+    let mut all = plain.clone();
+    all.append(load("zero.csv", &|i| format!("{}.0", i % 5))).unwrap();
+    all.append(stars.clone()).unwrap();
+    let numbers: Vec<f64> = all.examples.iter().map(|example| example.score).collect();
+    assert_eq!((numbers.len(), &numbers[..12], &numbers[24..]), (36, &numbers[12..24], &numbers[12..24]));
+    // The format of all files before counts, and the message shows a number of both.
+    for (mut all, next, shown) in
+        [(of_five, of_ten.clone(), ["“0/5”", "“0/10”"]), (all, of_ten, ["“0 stars”", "“0/10”"])]
+    {
+        let rows = all.examples.len();
+        let error = all.append(next).unwrap_err();
+        let message = folder.message(&error);
+        assert!(error.is_usage() && message.starts_with("ten.csv: reading the numbers"), "{message}");
+        assert!(shown.iter().all(|number| message.contains(number)), "{message}");
+        assert_eq!(all.examples.len(), rows);
+    }
+    let comma = load("comma.csv", &|i| format!("{},5", i % 5));
+    let error = load("point.csv", &|i| format!("{}.5", i % 5)).append(comma).unwrap_err();
+    assert!(folder.message(&error).contains("such as “0.5”, found “0,5”"), "{error}");
+}
+
+#[test]
+fn rows_are_counted_while_a_file_is_read() {
+    let folder = Folder::new();
+    let path = folder.file("a.csv", table("text,label", 500, |i| format!("{},{}", words(i), ["x", "y"][i % 2])));
+    let options = labeled();
+    let mut records = RowSource::open(&path, &options).unwrap().records();
+    assert_eq!(options.rows_read.rows(), 0, "rows of the sample are not read yet");
+    assert!(records.by_ref().take(450).all(|record| record.is_ok()));
+    assert_eq!(options.rows_read.rows(), 450);
+    drop(records);
+    load_labeled(&path, &options).unwrap();
+    assert_eq!((options.rows_read.rows(), &options), (950, &labeled()));
 }
