@@ -34,6 +34,7 @@ mod folder;
 mod formats;
 mod hierarchy;
 mod info;
+mod japanese_help;
 mod labels;
 mod language;
 mod language_model;
