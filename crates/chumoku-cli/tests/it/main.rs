@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests write files of their own")]
 
 mod abstain;
+mod architecture;
 mod articles;
 mod attend;
 mod attribution;
