@@ -83,8 +83,7 @@ pub(super) fn lay_out(mut command: Command, width: usize) -> Command {
 
 fn lay_out_arg(arg: Arg, width: usize, starts_below: bool) -> Arg {
     let width = width.saturating_sub(INDENT);
-    let short = short_help(&arg);
-    let short = if starts_below { wrap(&short, width) } else { short };
+    let short = if starts_below { wrapped_short_help(&arg, width) } else { short_help(&arg) };
     let long = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
     let mut long = wrap_paragraphs(&long, width);
     let values = visible_values(&arg);
@@ -120,6 +119,17 @@ fn overflows(command: &Command, positional: bool, width: usize) -> bool {
 fn short_help(arg: &Arg) -> String {
     let help = arg.get_help().map(ToString::to_string);
     help.into_iter().chain(notes(arg, false)).collect::<Vec<_>>().join(" ")
+}
+
+/// Wraps the short help of an argument. Notes stay whole as far as they fit in a line.
+fn wrapped_short_help(arg: &Arg, width: usize) -> String {
+    let mut help = wrap(&arg.get_help().map(ToString::to_string).unwrap_or_default(), width);
+    for note in notes(arg, false) {
+        let last = help.lines().last().unwrap_or_default().width();
+        let fits = last + 1 + note.width() <= width;
+        help = help + if fits { " " } else { "\n" } + &wrap(&note, width);
+    }
+    help
 }
 
 /// Returns the default and the values of an argument, in brackets. Long help lists values with explanations elsewhere.
