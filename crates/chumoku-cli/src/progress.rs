@@ -259,11 +259,11 @@ impl RowProgress {
     }
 }
 
-/// Returns true if a plain line is due, and then updates `told`, the time of the last one.
-fn is_due(told: &mut Duration, elapsed: Duration) -> bool {
-    let is_due = elapsed.saturating_sub(*told) >= LINE_INTERVAL;
+/// Returns true if a plain line is due, and then updates `last_report`, the time of the last one.
+fn is_due(last_report: &mut Duration, elapsed: Duration) -> bool {
+    let is_due = elapsed.saturating_sub(*last_report) >= LINE_INTERVAL;
     if is_due {
-        *told = elapsed;
+        *last_report = elapsed;
     }
     is_due
 }
@@ -317,19 +317,19 @@ mod tests {
             (settings.epochs, settings.patience) = (epochs, patience);
             settings
         };
-        let said = |epochs, patience| describe_plan(&settings(epochs, patience), 7, Duration::from_secs(20), 5 << 20);
-        let once = said(1, 20);
+        let plan = |epochs, patience| describe_plan(&settings(epochs, patience), 7, Duration::from_secs(20), 5 << 20);
+        let once = plan(1, 20);
         assert!(once.starts_with("1 epoch, 7 steps"), "{once}");
         assert!(!once.contains("stops") && once.contains("20 s in all, memory at most 5 MiB"), "{once}");
-        let long = said(60, 20);
+        let long = plan(60, 20);
         assert!(long.contains("at most 60 epochs") && long.contains("stops 20 epochs after the best"), "{long}");
         assert!(long.contains("20 s in all at most"), "{long}");
     }
 
     #[test]
     fn progress_lines_come_every_twenty_seconds() {
-        let mut told = Duration::ZERO;
-        let due: Vec<u64> = (0..90).filter(|&s| is_due(&mut told, Duration::from_secs(s))).collect();
+        let mut last_report = Duration::ZERO;
+        let due: Vec<u64> = (0..90).filter(|&s| is_due(&mut last_report, Duration::from_secs(s))).collect();
         assert_eq!(due, [20, 40, 60, 80]);
         assert_eq!(rows_done(12_000, Duration::from_secs(10)), "12,000 done, 1,200 a second");
     }

@@ -101,9 +101,9 @@ impl Worker for PyWorker {
     fn run(&self, terms: &GradientTerms, learn: &mut TrainMicroBatch<'_>) -> Result<()> {
         call_python(&self.0, |helper| helper.call_method1("begin", (terms_json(terms),)).map(drop))?;
         loop {
-            let asked: Option<MicroBatchRequest> =
+            let request: Option<MicroBatchRequest> =
                 call_python(&self.0, |helper| helper.call_method0("next")?.extract())?;
-            let Some(((_weights, params), (epoch, batch, step), part, (_gradient, into))) = asked else {
+            let Some(((_weights, params), (epoch, batch, step), part, (_gradient, into))) = request else {
                 return Ok(());
             };
             // The interpreter is detached here.

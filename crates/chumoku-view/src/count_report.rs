@@ -402,9 +402,9 @@ mod tests {
 
     #[test]
     fn byte_counts_use_powers_of_1024() {
-        let said = [0, 1, 1023, 1024, 1_000_000, 1 << 20, 5 << 29, 1 << 64, 1 << 80].map(format_bytes);
+        let formatted = [0, 1, 1023, 1024, 1_000_000, 1 << 20, 5 << 29, 1 << 64, 1 << 80].map(format_bytes);
         let expected = ["0 B", "1 B", "1023 B", "1.0 KiB", "976.6 KiB", "1.0 MiB", "2.5 GiB", "16.0 EiB", "1.0 YiB"];
-        assert_eq!(said, expected);
+        assert_eq!(formatted, expected);
         assert_eq!(format_bytes(u128::MAX), "281474976710656.0 YiB");
     }
 }

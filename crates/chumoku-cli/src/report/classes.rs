@@ -44,8 +44,8 @@ pub(crate) fn report(metrics: &Value, noun: &str) -> anyhow::Result<String> {
     let on = scored_on_heading(metrics, whole.rows);
     let classes = level_table(&rows) + &class_report(whole, "metrics.json");
     let sure = abstain_table(&metrics["abstain"]);
-    let asked = optional_sections(metrics);
-    let mut out = format!("{warning}{on}\n\n{}\n{classes}{sure}{asked}", predictor_table(&rows));
+    let requested = optional_sections(metrics);
+    let mut out = format!("{warning}{on}\n\n{}\n{classes}{sure}{requested}", predictor_table(&rows));
     if let Some(choice) = choice_sentence(metrics) {
         out += &format!("\n{}\n", paragraph(&tr!("Chosen: {choice}.", "選択: {choice}。")));
     }
@@ -129,8 +129,8 @@ pub(crate) fn level_table(rows: &[(&str, &Scores)]) -> String {
         };
         let parts: Vec<String> = first.levels.iter().filter(|level| level.first_wrong > 0).map(part).collect();
         let (parts, wrong) = (parts.join(lang().pick(", ", "、")), format_thousands(wrong));
-        let said = tr!("Of {wrong} wrong rows, {parts}.", "誤り {wrong} 行のうち、{parts}。");
-        let _ = writeln!(out, "\n{}", wrap(&said, 80));
+        let message = tr!("Of {wrong} wrong rows, {parts}.", "誤り {wrong} 行のうち、{parts}。");
+        let _ = writeln!(out, "\n{}", wrap(&message, 80));
     }
     out.push('\n');
     out.lines().map(|line| line.trim_end().to_owned() + "\n").collect()

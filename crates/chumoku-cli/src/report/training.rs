@@ -133,6 +133,6 @@ pub(crate) fn format_trials(tuning: &serde_json::Value) -> String {
         let mark = if is_chosen { '*' } else { ' ' };
         out += &format!("{mark}{log_loss:>9.4} {:>8.1} %  {set}\n", 100.0 * accuracy);
     }
-    let said = gain_sentences(tuning).join(lang().pick(" ", ""));
-    out + "\n" + &paragraph(&said) + "\n"
+    let message = gain_sentences(tuning).join(lang().pick(" ", ""));
+    out + "\n" + &paragraph(&message) + "\n"
 }

@@ -123,13 +123,13 @@ fn without_data_the_builtin_reviews_are_used() {
     }
     let info = place.run(&["info"]).assert_success();
     assert!(info.stdout.contains("threads") && info.stdout.contains("instructions"), "{info:#?}");
-    let told = place.run(&["info", "--json"]).assert_success().json();
-    assert!(told["isa"]["active"].is_string());
+    let report = place.run(&["info", "--json"]).assert_success().json();
+    assert!(report["isa"]["active"].is_string());
     // The target triple, which begins with the processor.
-    let target = told["target"].as_str().expect("a target");
+    let target = report["target"].as_str().expect("a target");
     assert!(target.starts_with(std::env::consts::ARCH) && target.split('-').count() >= 3, "{target}");
     assert!(info.stdout.contains(&format!("platform      {target}\n")), "{info:#?}");
-    let commit = told["commit"].as_str();
+    let commit = report["commit"].as_str();
     assert_eq!(commit, option_env!("CHUMOKU_COMMIT"));
     assert!(info.stdout.contains(commit.unwrap_or("this build recorded none")), "{info:#?}");
     let says_arm = info.stdout.contains("no SIMD kernels for ARM");

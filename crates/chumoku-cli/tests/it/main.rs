@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests write files of their own")]
 
 mod abstain;
+mod architecture;
 mod articles;
 mod attend;
 mod attribution;
@@ -34,6 +35,7 @@ mod folder;
 mod formats;
 mod hierarchy;
 mod info;
+mod japanese_help;
 mod labels;
 mod language;
 mod language_model;

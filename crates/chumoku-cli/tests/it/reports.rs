@@ -264,13 +264,13 @@ fn promises_broken_by_the_test_rows_are_named() {
     };
     let (short, full, promises) = report("unlike.tsv");
     assert!(promises.iter().all(|promise| promise["broken"] == "unlike"), "{promises:?}");
-    let said = "less than promised: these rows differ from the validation rows";
+    let expected = "less than promised: these rows differ from the validation rows";
     let mut lines = short.lines().skip_while(|line| !line.starts_with("Abstaining when unsure"));
-    assert!(lines.nth(1).unwrap().contains(said), "{short}");
-    assert_eq!(full.matches(said).count(), promises.len(), "{full}");
+    assert!(lines.nth(1).unwrap().contains(expected), "{short}");
+    assert_eq!(full.matches(expected).count(), promises.len(), "{full}");
     let (short, full, promises) = report("like.tsv");
     assert!(promises.iter().all(|promise| promise["broken"] != "unlike"), "{promises:?}");
-    assert!(!short.contains(said) && !full.contains(said), "{full}");
+    assert!(!short.contains(expected) && !full.contains(expected), "{full}");
 }
 
 /// Near the ceiling, and if half of the rows give the same score, the run suggests n-grams only.
@@ -370,8 +370,8 @@ fn answers_can_be_optimized_for_macro_f1() {
         }
         assert!(rare > 50, "{rare}");
         // The user's threshold takes precedence.
-        let asked = place.run(&[&predict[..], &["--threshold", "rare=0.99"]].concat()).assert_success().json_lines();
-        assert!(asked.iter().all(|row| row["label"] == "common"));
+        let answers = place.run(&[&predict[..], &["--threshold", "rare=0.99"]].concat()).assert_success().json_lines();
+        assert!(answers.iter().all(|row| row["label"] == "common"));
         // Promises apply to these predictions. Fewer of them are right.
         let last =
             |metrics: &serde_json::Value| metrics["risk_coverage"].as_array().unwrap().last().unwrap()[2].clone();

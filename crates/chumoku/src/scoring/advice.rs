@@ -179,9 +179,12 @@ mod tests {
         let unsure = gain(0.01, -0.02, 0.04);
         let advice = Advice::choose(unsure, gain(0.08, 0.02, 0.12), 100);
         assert_eq!(advice.predictor, Some(AdvisedPredictor::Ngrams));
-        let said = advice.sentence("transformer", 0.2, "ok");
-        assert!(said.contains("100 rows n-grams alone are as good") && said.contains("trains in 1 s"), "{said}");
-        assert!(said.contains("+1.0 points") && said.contains("-2.0 to +4.0"), "{said}");
+        let message = advice.sentence("transformer", 0.2, "ok");
+        assert!(
+            message.contains("100 rows n-grams alone are as good") && message.contains("trains in 1 s"),
+            "{message}"
+        );
+        assert!(message.contains("+1.0 points") && message.contains("-2.0 to +4.0"), "{message}");
         let advice = Advice::choose(gain(0.04, 0.01, 0.07), unsure, 100);
         assert_eq!(advice.predictor, Some(AdvisedPredictor::Both));
         assert!(advice.sentence("transformer", 0.2, "ok").contains("+1.0 to +7.0"));
@@ -218,17 +221,20 @@ mod tests {
         );
         let none = advice.or_majority([&majority, &all_wrong, &majority], &majority);
         assert_eq!(serde_json::to_value(none).unwrap()["use"], serde_json::Value::Null);
-        let said = none.sentence("transformer", 0.2, "ok");
-        assert!(said.contains("always answering “ok”") && !said.contains("--model"), "{said}");
-        assert_eq!(ngrams_only_advice(&majority, &majority, "ok"), said);
+        let message = none.sentence("transformer", 0.2, "ok");
+        assert!(message.contains("always answering “ok”") && !message.contains("--model"), "{message}");
+        assert_eq!(ngrams_only_advice(&majority, &majority, "ok"), message);
         assert!(ngrams_only_advice(&right, &majority, "ok").contains("keep the n-grams"));
         // One wrong row of a hundred, but it is one of the two rows of its class.
         let truth: Vec<u32> = (0..100).map(|i| u32::from(i % 50 == 7)).collect();
         let scores =
             |predicted: &[u32]| Scores::of(&PredictedRows { truth: &truth, predicted, texts: &[] }, &labels, None, 1);
         let predicted: Vec<u32> = (0..100).map(|i| u32::from(i == 7)).collect();
-        let said = ngrams_only_advice(&scores(&predicted), &scores(&[0; 100]), "ok");
-        assert!(said.contains("1.0 % of these 100 rows are wrong, but only 1 of 2 of “spam” are found"), "{said}");
-        assert!(!said.contains("keep the n-grams"), "{said}");
+        let message = ngrams_only_advice(&scores(&predicted), &scores(&[0; 100]), "ok");
+        assert!(
+            message.contains("1.0 % of these 100 rows are wrong, but only 1 of 2 of “spam” are found"),
+            "{message}"
+        );
+        assert!(!message.contains("keep the n-grams"), "{message}");
     }
 }

@@ -69,11 +69,11 @@ pub(crate) fn visit(page: &str, hash: &str, arguments: &[String]) -> Option<Visi
     };
     let err = String::from_utf8_lossy(&fs::read(err).unwrap_or_default()).into_owned();
     assert!(status.success(), "{err}");
-    let said: Vec<&str> = err.lines().filter(|line| line.contains("CONSOLE")).collect();
+    let messages: Vec<&str> = err.lines().filter(|line| line.contains("CONSOLE")).collect();
     let net = String::from_utf8_lossy(&fs::read(net).expect("a log of the network")).into_owned();
     Some(Visit {
         out: fs::read_to_string(out).expect("the output is text"),
-        said: said.join("\n"),
+        said: messages.join("\n"),
         requests: requests(&net),
     })
 }
