@@ -346,6 +346,8 @@ def explained():
     yield run("explain-without-writer", f"explain writer {LM_TEXT} --without 1.1")
     yield run("explain-without-bert", "explain bert 'the film was good' --target 'bad film' --without 2.1 --lang ja")
     yield run("explain-compare-text", f"{text} --compare-text 'Slow, warm and worth the money.' --html compare-text.html --svg compare-text.svg")
+    yield run("explain-generate", f"explain writer {LM_TEXT} --generate 4 --lens --html generate.html")
+    yield run("explain-patch", f"{text} --patch 'Slow, warm and worth the money.' --align 1:1 --lens --html patch.html --json patch.json")
     yield run("explain-compare-head", f"{text} --layer 1 --compare-head 1.4 --json -")
     yield run("explain-compare-model", f"{text} --compare-model classes-ja --lang ja")
     for method in ["leave-one-out", "integrated-gradients"]:
@@ -523,12 +525,14 @@ def numbers():
     yield run("count-grouped", "count --network decoder --vocab 100 --untied --kv-heads 2 --head-dim 16 --d-ff 300 --layers 3 --positions 64 --pre-norm --no-bias")
     yield run("count-both", "count --network encoder-decoder --vocab 100 --target-vocab 90 --target-length 9 --decoder-layers 2 --batch 4 --length 12")
     yield run("count-recurrent", "count --network lstm --hidden 48 --bidirectional --classes 3 --vocab 100")
+    yield run("count-map", "count --network encoder-decoder --vocab 100 --layers 2 --html map.html --svg map.svg --png map.png --pdf map.pdf --font font.ttf")
     yield run("count-plain", "count --network attention --no-qkv-bias --no-output-projection")
     for lang in ["en", "ja"]:
         yield run(f"positions-{lang}", f"position --html positions-{lang}.html --svg positions-{lang}.svg --png positions-{lang}.png --pdf positions-{lang}.pdf --lang {lang}")
     for kind in ["sinusoidal", "rotary"]:
         for view in ["heatmap", "curves", "wavelengths", "similarity"]:
             yield run(f"position-{kind}-{view}", f"position --kind {kind} --view {view} --length 12 --d-model 8 --json position-{kind}-{view}.json --svg position-{kind}-{view}.svg")
+    yield run("position-dimensions", "position --length 50 --d-model 512 --dimensions 0-3,10,20 --view curves --svg position-dimensions.svg --json -")
     yield run("position-base", "position --kind rotary --base 500 --json - --font font.ttf --png position-base.png")
 
 

@@ -88,7 +88,7 @@ pub(crate) fn deletion_insertion_figure(e: &Explanation, lang: Lang) -> Option<F
             is_numbered: false,
         };
         let series = series.collect();
-        let curves = Curves { x, y: y.clone(), series, is_logarithmic: false, spread: Vec::new() };
+        let curves = Curves { x, y: y.clone(), series, is_logarithmic: false, spread: Vec::new(), between: Vec::new() };
         (lang.pick(en, ja).into(), curves)
     };
     let panels = vec![

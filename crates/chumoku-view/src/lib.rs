@@ -59,6 +59,7 @@
 //! - `film`: attention during training
 //! - `html`: pages of explanations and alignments
 //! - `marked_words`: words with effects in a terminal
+//! - `network_map`: map of a network, from its counted steps
 //! - `phrases`: sentences of the terminal view
 //! - `picture`: SVG, PNG and PDF
 //! - `positions`: figures of positional encoding
@@ -93,6 +94,7 @@ mod figure;
 mod film;
 mod html;
 mod marked_words;
+mod network_map;
 mod phrases;
 mod picture;
 mod positions;
@@ -117,9 +119,9 @@ pub use doctor::doctor_to_html;
 pub use errors::{errors_to_html, render_errors};
 pub use explanation_figures::{AlignmentFigures, ExplanationFigures, HeadOrder};
 pub use figure::{
-    AttentionLine, AttentionLines, ColorScale, ColoredText, Content, CurvePanels, Curves, Figure, FigureAxis,
-    FigureTable, Heatmap, HeatmapGrid, KeyScore, NodeOutcome, Scatter, ScoreBreakdown, SearchTree, TreeNode,
-    figures_to_html,
+    AttentionLine, AttentionLines, BlockRole, ColorScale, ColoredText, Content, CurvePanels, Curves, Figure,
+    FigureAxis, FigureTable, Heatmap, HeatmapGrid, KeyScore, MapBlock, NetworkMap, NodeOutcome, Scatter,
+    ScoreBreakdown, SearchTree, TreeNode, figures_to_html,
 };
 pub use film::{Film, film_to_html};
 pub use html::{alignment_to_html, framed_hashes, shared_style, to_html};
@@ -129,7 +131,7 @@ pub use picture::{Paint, Rgb, Scene, SceneItem, SceneText, TextAnchor, Theme};
 pub use positions::PositionalEncoding;
 pub use spans::{MAX_SPANNED_TEXTS, spans_to_html};
 pub use tagger_spans::{render_tagged, tagged_figure, tagged_to_html};
-pub use terminal::{ColorDepth, TerminalOptions, render, render_alignment};
+pub use terminal::{ColorDepth, TerminalOptions, render, render_alignment, render_lens, render_patching};
 pub(crate) use width::{
     align_left, align_right, display_width, escape_char, escape_markup, signed_number, truncate, wrap,
 };

@@ -1,6 +1,7 @@
 //! A tagger: an encoder that predicts a tag for each unit (word or character) of a text from the vector of the unit's
 //! token (Devlin et al. 2019, section 5.3).
 
+use super::ResidualReader;
 use super::text_encoder::{TextEncoder, TextEncoderCache, TextEncoderConfig};
 use crate::Result;
 use crate::layers::{
@@ -145,6 +146,29 @@ impl TokenTagger {
             let (logits, head) = self.head.forward(p, at, mode)?;
             Ok((logits, TokenTaggerCache { encoder, head }))
         })
+    }
+
+    /// Returns the logits of each unit at each depth of one sequence: read from the embeddings, and from the residual
+    /// stream after each layer (the logit lens).
+    ///
+    /// # Shapes
+    /// (units, tags) for each depth.
+    ///
+    /// # Errors
+    /// If an id, a unit or the length exceeds the model's limits.
+    pub fn logit_lens<T: Real>(
+        &self,
+        p: &Params<T>,
+        tokens: Tokens<'_>,
+        units: TaggedUnits<'_>,
+    ) -> Result<Vec<Array2<T>>> {
+        let places = self.clamped_positions(units, tokens.ids.len())?;
+        let encoder = self.encoder.encoder();
+        let reader = ResidualReader::new(encoder, p, |x, _| {
+            let x = encoder.normalize(p, x)?;
+            Ok(self.head.forward(p, self.unit_vectors(p, &x, units, &places)?, Mode::Eval)?.0)
+        });
+        reader.logit_lens(&reader.record(self.encoder.embed(p, tokens)?)?)
     }
 
     /// Returns only the logits, the same as [`TokenTagger::forward`] in evaluation mode.

@@ -20,6 +20,9 @@ pub struct Curves {
     pub is_logarithmic: bool,
     /// Minimum and maximum at each place of each curve, drawn as bars; empty for curves without a spread.
     pub spread: Vec<Vec<[f32; 2]>>,
+    /// Numbers of each curve between its places, as many after each place but the last. Curves of a formula are drawn
+    /// through them; empty for curves that are only known at their places.
+    pub between: Vec<Vec<f32>>,
 }
 
 const WIDTH: f64 = 620.0;
@@ -113,11 +116,22 @@ impl Curves {
         canvas.text(soft(below, self.x.name.clone()).with_anchor(TextAnchor::Middle));
         for (index, (name, numbers)) in self.series.iter().enumerate() {
             let stroke = Paint::Series(index);
+            let between = self.between.get(index).map_or(&[][..], Vec::as_slice);
+            let inner = between.len() / numbers.len().saturating_sub(1).max(1);
             for (i, pair) in numbers.windows(2).enumerate() {
-                let [from, to] = [pair[0], pair[1]].map(|y| self.axis_value(y));
-                if from.is_finite() && to.is_finite() {
-                    let says = format!("{name}, {}: {}", self.x.labels[i], self.value_text(index, i));
-                    let ends = [x(i), y(from), x(i + 1), y(to)];
+                let points: Vec<f64> = std::iter::once(&pair[0])
+                    .chain(&between[i * inner..(i + 1) * inner])
+                    .chain([&pair[1]])
+                    .map(|&y| self.axis_value(y))
+                    .collect();
+                let part = (x(i + 1) - x(i)) / (inner + 1) as f64;
+                for (j, ends) in points.windows(2).enumerate().filter(|(_, ends)| ends.iter().all(|y| y.is_finite())) {
+                    let says = match j {
+                        0 => format!("{name}, {}: {}", self.x.labels[i], self.value_text(index, i)),
+                        _ => String::new(),
+                    };
+                    let left = x(i) + part * j as f64;
+                    let ends = [left, y(ends[0]), left + part, y(ends[1])];
                     canvas.items.push(SceneItem::Line { ends, stroke, width: 1.8, says });
                 }
             }

@@ -355,7 +355,7 @@ fn very_large_pages_keep_queries_and_keys_of_one_head() {
         depth.queries = (0..maps * tokens * dim).map(|i| i as f32).collect();
         depth.keys = (0..maps * tokens * dim).map(|i| -1.0 - i as f32).collect();
     };
-    let most = (1 << 20) / (maps * tokens);
+    let most = (1 << 16) / (maps * tokens);
     // One dimension more than a page holds for all heads.
     with_dim(&mut e, most);
     let shown = from_page(&to_html(&e, [1, 2], Lang::En)).depth.expect("queries and keys");

@@ -144,6 +144,10 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
             curves: None,
         },
         columns: Vec::new(),
+        prompt_words: None,
+        lens: None,
+        residual_path: None,
+        patching: None,
     }
 }
 
@@ -346,6 +350,7 @@ pub(crate) fn alignment() -> Alignment {
         target: "2026 \u{202e}x".into(),
         is_given: false,
         is_cut: false,
+        lens: None,
         layers: 2,
         heads: 3,
         log_probabilities: vec![-0.01, -0.7, -2.5],
