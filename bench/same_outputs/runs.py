@@ -130,6 +130,8 @@ def trained():
     for positions, pooling in [("rotary", "max"), ("alibi", "first"), ("learned", "mean-sqrt-length"), ("none", "mean")]:
         settings = f"{small},{ngrams},positions={positions},pooling={pooling},epochs=2"
         yield train(f"encoder-{positions}", f"rows.csv --out encoder-{positions} --settings {settings}")
+    for name, settings in [("hard", "attention=hard"), ("beta", "attention=soft,beta=0.5,learn-beta=yes"), ("fixed-beta", "beta=2,learn-beta=no")]:
+        yield train(f"attention-{name}", f"rows.csv --out attention-{name} --settings {small},{settings},epochs=2")
     for form, file in [("csv", "form.csv"), ("csv-gz", "form.csv.gz"), ("tsv", "form.tsv"), ("jsonl", "form.jsonl"), ("json", "form.json")]:
         yield train(f"format-{form}", f"{file} --format {form.split('-')[0]} --model ngrams --out form-{form}")
     yield train("format-parquet", "form.parquet --format parquet --model ngrams --out form-parquet")
@@ -406,6 +408,7 @@ def traced():
     for depth in ["shapes", "steps", "all"]:
         yield run(f"trace-depth-{depth}", f"trace --example heads --head 2 --depth {depth} --digits 6 --size 3")
     yield run("trace-input", "trace --input worked/by-hand.json --lang ja")
+    yield run("trace-saturation", "trace --saturation --svg saturation.svg")
     for kind in PREDICTORS:
         texts = shlex.split(kind.texts)
         text = "\t".join(texts[:2]) if texts[0].startswith("A dog") else texts[0]
@@ -518,7 +521,7 @@ def numbers():
     yield run("check-ja", f"check {files} --lang ja", 1)
     yield run("check-json", f"check {files} --json", 1)
     yield run("check-wrong", "check wrong.json", 1)
-    networks = ["attention", "transformer", "decoder", "encoder-decoder", "rnn", "lstm", "gru"]
+    networks = ["attention", "additive-attention", "transformer", "decoder", "encoder-decoder", "rnn", "lstm", "gru"]
     for network in networks:
         yield run(f"count-{network}", f"count --network {network} --vocab 100 --length 20" if network != "attention" else "count --network attention --keys 30")
         yield run(f"count-{network}-json", f"count --network {network} --json --lang ja --d-model 64 --heads 4")

@@ -63,6 +63,7 @@
 //! - `phrases`: sentences of the terminal view
 //! - `picture`: SVG, PNG and PDF
 //! - `positions`: figures of positional encoding
+//! - `saturation`: the figure of softmax's saturation
 //! - `spans`: page of texts with spans
 //! - `tagger_spans`: page of explained spans
 //! - `terminal`: explanations in a terminal
@@ -98,6 +99,7 @@ mod network_map;
 mod phrases;
 mod picture;
 mod positions;
+mod saturation;
 mod spans;
 mod tagger_spans;
 mod terminal;
@@ -129,6 +131,7 @@ pub use html::{alignment_to_html, framed_hashes, shared_style, to_html};
 pub use picture::Fonts;
 pub use picture::{Paint, Rgb, Scene, SceneItem, SceneText, TextAnchor, Theme};
 pub use positions::PositionalEncoding;
+pub use saturation::{SATURATION_WIDTHS, Saturation, SoftmaxState};
 pub use spans::{MAX_SPANNED_TEXTS, spans_to_html};
 pub use tagger_spans::{render_tagged, tagged_figure, tagged_to_html};
 pub use terminal::{ColorDepth, TerminalOptions, render, render_alignment, render_lens, render_patching};

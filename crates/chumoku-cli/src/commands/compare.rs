@@ -181,7 +181,9 @@ fn wrap_verdict(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chumoku::compare::{ArticleResults, Claim, ComparedNetwork, LocalizedText, MedianInterval, StepTime};
+    use chumoku::compare::{
+        ArticleResults, Claim, ComparedNetwork, LocalizedText, MedianInterval, RecurrentLimits, StepTime,
+    };
     use chumoku::nn::{BackboneKind, PositionKind};
 
     #[test]
@@ -228,6 +230,7 @@ mod tests {
             precision: "highest",
             isa: "avx512",
             threads: 16,
+            limits: RecurrentLimits::default(),
             article: ArticleResults {
                 lstm_parameters: 1,
                 attention_parameters: 1,

@@ -140,7 +140,7 @@ fn comparing_shows_every_model_with_consistent_numbers() {
         assert!((0.0..=1.0).contains(&model["accuracy"].as_f64().unwrap()));
     }
     let claims = found["claims"].as_array().unwrap();
-    assert_eq!(claims.len(), 7);
+    assert_eq!(claims.len(), 10);
     for claim in claims {
         let verdict = claim["verdict"].as_str().unwrap();
         assert!(["holds", "does_not_hold", "open"].contains(&verdict), "{claim}");

@@ -24,6 +24,7 @@
 //! - `markdown`: Markdown
 //! - `matrices`: matrices in files
 //! - `missing`: missing inputs
+//! - `mistakes`: likely mistakes behind wrong claims
 //! - `model`: traces of models
 //! - `model_loss`: gradients of a model's loss
 //! - `object`: JSON objects with known keys
@@ -68,6 +69,7 @@ mod latex;
 mod markdown;
 mod matrices;
 mod missing;
+mod mistakes;
 mod model;
 mod model_loss;
 mod object;
@@ -104,6 +106,7 @@ pub use example::WorkedExample;
 pub use expansion::{Expansion, ExpansionForm};
 pub use formula::Formula;
 pub use implications::ClaimVerdict;
+pub use mistakes::{LikelyMistake, MistakeKind};
 pub use printed_number::PrintedNumber;
 pub use step_kind::StepKind;
 pub use text::{TraceDetail, TraceOptions};

@@ -6,10 +6,13 @@
 //!
 //! # Files
 //!
+//! - `coin_flips`: random texts with random labels
 //! - `dates`: generated dates with their translation
 
+mod coin_flips;
 mod dates;
 
+pub use coin_flips::coin_flips;
 pub use dates::dates;
 
 use crate::train::{Rows, TrainingData};

@@ -66,12 +66,6 @@ impl Serialize for LocalizedText {
     }
 }
 
-macro_rules! localized {
-    ($en:literal, $ja:literal $(,)?) => {
-        LocalizedText { en: format!($en), ja: format!($ja) }
-    };
-}
-
 /// A claim, its verdict and the evidence.
 #[derive(Clone, Debug, Serialize)]
 pub struct Claim {
@@ -100,6 +94,14 @@ impl Claim {
             None => Verdict::Open,
         };
         Claim { claim, verdict, found, would_decide: holds.is_none().then(would_decide) }
+    }
+}
+
+impl Claim {
+    /// Creates a claim that the figures decide without any chance.
+    pub(super) fn certain(claim: LocalizedText, holds: bool, found: LocalizedText) -> Claim {
+        let verdict = if holds { Verdict::Holds } else { Verdict::DoesNotHold };
+        Claim { claim, verdict, found, would_decide: None }
     }
 }
 
