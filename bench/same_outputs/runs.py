@@ -116,7 +116,8 @@ def trained():
         return run(f"train-{name}", f"train {args}", code)
 
     yield train("classes", f"rows.csv --valid valid.csv --test test.csv --out classes --epochs 2 --seed 7 --watch '{TEXT}'")
-    yield train("built-in", "--out built-in --epochs 1 --json")
+    yield train("built-in", "--builtin reviews --out built-in --epochs 1 --json")
+    yield train("pronouns", "--builtin pronouns --out pronouns --epochs 2")
     yield train("ja", "rows.csv --out classes-ja --epochs 1 --lang ja")
     for network in ["rnn", "lstm", "gru", "ngrams"]:
         yield train(network, f"rows.csv --out {network} --model {network}" + (" --epochs 1" if network != "ngrams" else ""))
@@ -176,7 +177,7 @@ def trained():
     yield train("speech", "speech.conll --out speech")
     yield train("towns", "towns.jsonl --task tag --out towns")
     # The built-in dates are many. The choices are printed before the first epoch.
-    yield run("train-dates", "train --task translate --out stopped-dates", until=r"^plan ")
+    yield run("train-dates", "train --builtin dates --out stopped-dates", until=r"^plan ")
     yield run("slow-train-dates", "train --task translate --out dates --epochs 1")
     yield train("words", "words.en,words.num --out words --epochs 2 --watch 'four two nine\t429'")
     yield train("words-table", "words.tsv --task translate --tokens characters --out words-table --epochs 1")
@@ -335,6 +336,7 @@ def explained():
         yield run(f"film-{lang}", f"--lang {lang} film classes --html film-{lang}.html --svg film-{lang}.svg")
     yield run("film-head", "film classes --layer 1 --head 2 --png film.png --pdf film.pdf --json film.json --font font.ttf")
     yield run("film-words", "film words --json -")
+    yield run("film-curves", "film classes --curves --html curves.html --svg curves.svg --json curves.json")
     yield run("film-writer", "film writer --html film-writer.html")
     views = {"heatmap": "", "lines": "--threshold 0.05", "grid": "", "depth": "--query 3 --key 2", "values": "", "rollout": "", "effects": "", "curves": ""}
     for view, more in views.items():

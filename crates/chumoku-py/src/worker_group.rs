@@ -19,7 +19,7 @@ use std::sync::Arc;
 type StepTuple = (f64, f64, usize);
 
 fn step_output((loss, weight, tokens): StepTuple) -> StepOutput {
-    StepOutput { loss, weight, tokens }
+    StepOutput::new(loss, weight, tokens)
 }
 
 fn step_tuple(learnt: StepOutput) -> StepTuple {

@@ -111,6 +111,6 @@ pub(crate) fn deletion_insertion_figure(e: &Explanation, lang: Lang) -> Option<F
          削除では小さいほど、挿入では大きいほど良い順序です。",
     );
     let title = lang.pick("Does the answer rest on these words?", "予測の根拠はこれらの語か").into();
-    let content = Content::Panels(CurvePanels { panels });
+    let content = Content::Panels(CurvePanels { panels, range: Some([0.0, 1.0]) });
     Some(Figure { title, subtitle: e.text.clone(), notes: vec![note.into()], content, lang })
 }

@@ -58,6 +58,7 @@
 //! - `figure`: `Figure`, the source of every form
 //! - `film`: attention during training
 //! - `html`: pages of explanations and alignments
+//! - `learning_curves`: loss and scores of a training run
 //! - `marked_words`: words with effects in a terminal
 //! - `network_map`: map of a network, from its counted steps
 //! - `phrases`: sentences of the terminal view
@@ -94,6 +95,7 @@ mod explanation_figures;
 mod figure;
 mod film;
 mod html;
+mod learning_curves;
 mod marked_words;
 mod network_map;
 mod phrases;
@@ -127,6 +129,7 @@ pub use figure::{
 };
 pub use film::{Film, film_to_html};
 pub use html::{alignment_to_html, framed_hashes, shared_style, to_html};
+pub use learning_curves::{LearningCurves, sparkline};
 #[cfg(feature = "pictures")]
 pub use picture::Fonts;
 pub use picture::{Paint, Rgb, Scene, SceneItem, SceneText, TextAnchor, Theme};

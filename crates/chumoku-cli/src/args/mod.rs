@@ -32,7 +32,7 @@ pub(crate) use pictures::{
 };
 pub(crate) use serve::{LogFormatArg, ServeArgs};
 pub(crate) use shard::{JoinArgs, Shard};
-pub(crate) use train::{Architecture, TaskName, TokenUnit, TrainArgs};
+pub(crate) use train::{Architecture, BuiltinData, TaskName, TokenUnit, TrainArgs};
 pub(crate) use vectors::{EmbedArgs, EmbeddingFormat, NearestArgs};
 
 use crate::output::{NamedFiles, OutputKind, OutputPath};
@@ -143,7 +143,7 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Show positional encodings: heatmap, curves, wavelengths and similarity of positions
     Position(PositionArgs),
-    /// Show how the attention to one text changed in training (after `train --watch TEXT`)
+    /// Show how the attention to one text changed in training (after `train --watch TEXT`), or the learning curves
     Film(FilmArgs),
     /// Count parameters, multiply-adds, bytes and memory of every step of a network
     Count(CountArgs),

@@ -1,12 +1,12 @@
 //! Reports of models that predict one class per text.
 
-use super::training::{named_scores, optional_sections, scored_on_heading};
+use super::training::{last_epoch_note, named_scores, optional_sections, scored_on_heading};
 use super::{
     MAX_CLASSES, MAX_LEVELS, WIDTH, abstain_table, align_right, fit, leaked_rows_name, paragraph, percent, wrap,
 };
 use chumoku::data::format_thousands;
 use chumoku::lang::lang;
-use chumoku::train::{Scores, TreeScores, choice_sentence};
+use chumoku::train::{Scores, TreeScores, choice_sentence, ngrams_at_chance_note};
 use chumoku::{Lang, sorting, tr};
 use serde_json::Value;
 use std::fmt::Write;
@@ -53,16 +53,33 @@ pub(crate) fn report(metrics: &Value, noun: &str) -> anyhow::Result<String> {
     Ok(out)
 }
 
+/// Returns the line about n-grams at chance, if they are.
+pub(crate) fn chance_line(metrics: &Value, noun: &str) -> anyhow::Result<String> {
+    let parts = ["attention", "ngrams", "majority"].map(|part| metrics["parts"][part].clone());
+    if parts.iter().any(Value::is_null) {
+        return Ok(String::new());
+    }
+    let [network, ngrams, majority] = parts.map(serde_json::from_value::<Scores>);
+    let note = ngrams_at_chance_note([&network?, &ngrams?, &majority?], noun);
+    Ok(note.map_or(String::new(), |note| paragraph(&note) + "\n"))
+}
+
 /// Describes which epoch the network's weights are from, and why. Empty for a model without epochs.
 fn weights_sentence(metrics: &Value, noun: &str) -> String {
     let [best, epochs, chosen] =
         [&metrics["best_epoch"], &metrics["epochs"], &metrics["choice"]["epochs"]].map(Value::as_u64);
     let Some(epochs) = epochs.filter(|epochs| *epochs > 0) else { return String::new() };
     let text = match (best, chosen) {
-        (Some(best), _) => tr!(
-            "The {noun}'s weights are those after epoch {best} of {epochs}, the best.",
-            "{noun}の重みは、全 {epochs} エポック中で最良のエポック {best} のものです。"
-        ),
+        (Some(best), _) => {
+            let text = tr!(
+                "The {noun}'s weights are those after epoch {best} of {epochs}, the best.",
+                "{noun}の重みは、全 {epochs} エポック中で最良のエポック {best} のものです。"
+            );
+            match last_epoch_note(metrics) {
+                Some(note) => tr!("{text} Note: {note}.", "{text}注記: {note}。"),
+                None => text,
+            }
+        }
         (None, Some(chosen)) => tr!(
             "The {noun}'s weights are those after epoch {epochs}, the last: cross-validation chose {chosen} epochs.",
             "{noun}の重みは、最後のエポック {epochs} のものです。エポック数 {chosen} は交差検証で選びました。"

@@ -13,6 +13,7 @@ mod bad_output;
 mod bad_usage;
 mod bench;
 mod browser;
+mod builtin_pronouns;
 mod columns;
 mod common;
 mod continued_encoders;

@@ -396,8 +396,10 @@ impl ProgressEvent {
                 *last = Some(Instant::now());
                 ProgressEvent::Step { step: *step, loss: *loss, tokens_per_second: *tokens_per_second }
             }
-            TrainEvent::Evaluated { epoch, loss, metrics, is_best, .. } => {
-                let metrics = metrics.iter().map(|metric| (metric.key, metric.value)).collect();
+            TrainEvent::Evaluated { epoch, loss, train_accuracy, metrics, is_best, .. } => {
+                let metrics = metrics.iter().map(|metric| (metric.key, metric.value));
+                let metrics =
+                    train_accuracy.map(|value| ("train_accuracy", value)).into_iter().chain(metrics).collect();
                 ProgressEvent::Evaluated { epoch: *epoch, loss: *loss, metrics, is_best: *is_best }
             }
             _ => return None,

@@ -119,6 +119,19 @@ impl Advice {
     }
 }
 
+/// Explains n-grams at chance: their accuracy is not above that of the most frequent class, and the network's is. `None`
+/// if that is not so. Intervals decide, not the figures themselves.
+pub fn ngrams_at_chance_note([network, ngrams, majority]: [&Scores; 3], name: &str) -> Option<String> {
+    let [low, high] = ngrams.accuracy_interval;
+    let is_at_chance = low <= majority.accuracy && network.accuracy_interval[0] > high;
+    is_at_chance.then(|| {
+        tr!(
+            "N-grams are at chance: no run of words decides. The {name} relates words.",
+            "n-gram は当て推量と同じです。語の並びだけでは決まらず、{name}は離れた語どうしを結び付けます。"
+        )
+    })
+}
+
 /// The advice if no predictor has a higher macro-F1 than the most frequent class.
 fn majority_advice(rows: usize, most_frequent: &str) -> String {
     let most_frequent = quote(most_frequent);
@@ -203,6 +216,23 @@ mod tests {
         let rows = PredictedRows { truth: &truth, predicted: &both, texts: &[] };
         assert_eq!(Advice::compare(&rows, [&network, &ngrams], 2, 1).predictor, Some(AdvisedPredictor::Both));
         assert_eq!(Advice::compare(&rows, [&ngrams, &network], 2, 1).predictor, Some(AdvisedPredictor::Ngrams));
+    }
+
+    #[test]
+    fn n_grams_are_at_chance_if_only_the_network_beats_the_majority() {
+        let labels = ["first".to_owned(), "second".to_owned()];
+        let truth: Vec<u32> = (0..200).map(|i| i % 2).collect();
+        let scores = |right: usize| {
+            let predicted: Vec<u32> =
+                truth.iter().enumerate().map(|(i, &t)| if i * 7 % 200 < right { t } else { 1 - t }).collect();
+            Scores::of(&PredictedRows { truth: &truth, predicted: &predicted, texts: &[] }, &labels, None, 1)
+        };
+        let note = |network, ngrams| ngrams_at_chance_note([&scores(network), &scores(ngrams), &scores(100)], "GRU");
+        assert_eq!(
+            note(200, 102).as_deref(),
+            Some("N-grams are at chance: no run of words decides. The GRU relates words.")
+        );
+        assert_eq!((note(200, 150), note(104, 102)), (None, None));
     }
 
     #[test]
