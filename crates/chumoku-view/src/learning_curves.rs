@@ -151,7 +151,7 @@ fn curves(lang: Lang, y: &str, shown: &[&LogRecord], series: Vec<(String, Vec<f3
         labels: shown.iter().map(|record| record.step.to_string()).collect(),
         is_numbered: false,
     };
-    Curves { x, y: y.into(), series, is_logarithmic: false, spread: Vec::new() }
+    Curves { x, y: y.into(), series, between: Vec::new(), is_logarithmic: false, spread: Vec::new() }
 }
 
 /// The heights of a sparkline.

@@ -20,7 +20,7 @@ use chumoku::train::{
     BaseModel, DataSource, Scores, SourceData, TrainOptions, TrainingData, check_tune, network_name, train,
     train_ngram_classifier, tune, tune_ngrams,
 };
-use chumoku::{ModelKind, TextClassifier};
+use chumoku::ModelKind;
 use chumoku::{stages, tr};
 use serde_json::Value;
 use std::io::Write;
