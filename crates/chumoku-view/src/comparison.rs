@@ -31,6 +31,7 @@ pub fn comparison_figure(comparison: &NetworkComparison, lang: Lang) -> Figure {
         series: models.iter().map(|model| (model.name(), median(model))).collect(),
         is_logarithmic: true,
         spread: models.iter().map(spread).collect(),
+        between: Vec::new(),
     };
     let subtitle = tr_in!(
         "median of {runs} runs, bars from the shortest to the longest; {batch} sequences, {isa}, {threads} threads",
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
     use crate::terminal::TerminalOptions;
     use chumoku::RecurrentCell;
-    use chumoku::compare::{ArticleResults, LocalizedText, MedianInterval, StepTime};
+    use chumoku::compare::{ArticleResults, LocalizedText, MedianInterval, RecurrentLimits, StepTime};
     use chumoku::nn::BackboneKind;
 
     fn comparison() -> NetworkComparison {
@@ -91,6 +92,7 @@ mod tests {
             precision: "medium",
             isa: "scalar",
             threads: 2,
+            limits: RecurrentLimits::default(),
             article: ArticleResults {
                 lstm_parameters: 1,
                 attention_parameters: 1,

@@ -110,11 +110,11 @@ fn spelling_variants_of_labels_are_named_and_merged() {
     // Evaluation reads files in the same way.
     place.run(&["eval", "merged", "a.csv"]).assert_success();
     // The doctor names the cause before its findings.
-    let said = place.run(&["doctor", "a.csv"]).assert_success().stdout;
-    let cause = said.find("6 labels look like 2").unwrap_or_else(|| panic!("{said}"));
+    let output = place.run(&["doctor", "a.csv"]).assert_success().stdout;
+    let cause = output.find("6 labels look like 2").unwrap_or_else(|| panic!("{output}"));
     assert!(
-        said.find("abel noise").or(said.find("abels are not checked")).is_some_and(|noise| cause < noise),
-        "{said}"
+        output.find("abel noise").or(output.find("abels are not checked")).is_some_and(|noise| cause < noise),
+        "{output}"
     );
     assert!(!place.run(&["doctor", "a.csv", "--merge-labels"]).assert_success().stdout.contains("look like"));
 }
@@ -252,6 +252,6 @@ fn an_ambiguity_stops_with_the_flags_that_decide() {
         }),
     );
     place.run_rejected(&["train", "b.csv"], &["b.csv: choosing the text column", "--text"]);
-    let said = place.run(&["train", "https://example.org/train.csv"]);
-    assert!(said.code == 2 && said.stderr.contains("download it first"), "{said:#?}");
+    let output = place.run(&["train", "https://example.org/train.csv"]);
+    assert!(output.code == 2 && output.stderr.contains("download it first"), "{output:#?}");
 }

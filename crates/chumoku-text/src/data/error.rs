@@ -218,7 +218,7 @@ pub enum DataError {
     ColumnInUse { path: PathBuf, column: String },
     #[error("{}", tr!("{}: choosing the {role} column: expected one clear candidate, found {candidates}; {advice}", "{}: {role}の列を 1 つに決められません（{candidates}）。{advice}", path.display()))]
     AmbiguousColumn { path: PathBuf, role: ColumnRole, candidates: String, advice: Box<str> },
-    #[error("{}", tr!("{}: choosing what to predict: expected one clear reading, found several that are about equally likely: {readings}; choose one with the flags in brackets", "{}: 予測するものを 1 つに決められません。同じくらい確からしい読み方があります（{readings}）。かっこの中のフラグで指定してください", path.display()))]
+    #[error("{}", tr!("{}: choosing what to predict: expected one clear reading, found several that are about equally likely: {readings}; choose one with the flags in brackets", "{}: 予測するものを 1 つに決められません。同じくらい確からしい読み方があります（{readings}）。かっこの中のオプションで指定してください", path.display()))]
     AmbiguousLabel { path: PathBuf, readings: Box<str> },
     #[error("{}", tr!("{}: reading the first row: expected column names or a row of data, found {first}, which may be either; choose with --header yes or --header no", "{}: 1 行目が見出しかデータか決められません（{first}）。--header yes か --header no で指定してください", path.display()))]
     AmbiguousHeader { path: PathBuf, first: Box<str> },

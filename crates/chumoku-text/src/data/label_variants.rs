@@ -258,8 +258,11 @@ mod tests {
         };
         assert_eq!(merged(&[]), ["ham", "ham", "ham", "ham", "spam", "spam", "other"]);
         assert_eq!(merged(&["HAM", "Other"]), ["HAM", "HAM", "HAM", "HAM", "spam", "spam", "Other"]);
-        let said = describe_variants(&found).unwrap();
-        assert!(said.starts_with("5 labels look like 2 ") && said.contains("“ham” 2, “Ham” 1, “HAM” 1"), "{said}");
+        let message = describe_variants(&found).unwrap();
+        assert!(
+            message.starts_with("5 labels look like 2 ") && message.contains("“ham” 2, “Ham” 1, “HAM” 1"),
+            "{message}"
+        );
         assert_eq!(describe_variants(&label_variants(["a", "b", "a"])), None);
     }
 

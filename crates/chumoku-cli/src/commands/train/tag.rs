@@ -43,7 +43,7 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
                 args,
                 known,
                 SourceData::new(source, train.clone(), [valid, test]),
-                OldRowSource { options: &options, load: &read, built_in: None },
+                OldRowSource { options: &options, load: &read, built_in: Vec::new() },
             )?
         }
         None => {
