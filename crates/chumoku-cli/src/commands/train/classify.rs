@@ -13,6 +13,7 @@ use crate::data::{
 use crate::report::training::{optional_sections, scored_on_heading};
 use crate::report::{abstain_summary, classes, free_lines, paragraph};
 use crate::shell::shell_quoted;
+use chumoku::ModelKind;
 use chumoku::builtin::{self, PronounAttention, PronounExample};
 use chumoku::data::{LabelOptions, ReadOptions, merge_labels, options_for_all_files};
 use chumoku::lang::lang;
@@ -20,7 +21,6 @@ use chumoku::train::{
     BaseModel, DataSource, Scores, SourceData, TrainOptions, TrainingData, check_tune, network_name, train,
     train_ngram_classifier, tune, tune_ngrams,
 };
-use chumoku::ModelKind;
 use chumoku::{stages, tr};
 use serde_json::Value;
 use std::io::Write;
