@@ -424,6 +424,19 @@ fn affine(
     })
 }
 
+/// Returns whether the interval is one whole number.
+fn is_whole(range: Interval) -> bool {
+    range.high - range.low < 1e-9 && (range.midpoint() - range.midpoint().round()).abs() < 1e-9
+}
+
+/// Returns whether a printed number follows from a mistake. A whole number is not the rounding of another one.
+fn explains(range: Interval, printed: &PrintedNumber) -> bool {
+    match printed.unit >= 1.0 && is_whole(range) {
+        true => (range.midpoint() - printed.value).abs() < 1e-9,
+        false => range.can_round_to(printed),
+    }
+}
+
 /// The most numbers of a program for which mistakes in earlier steps are searched.
 const LARGEST_SEARCH: usize = 50_000;
 
@@ -446,8 +459,9 @@ impl Search<'_> {
         let steps = &self.program.steps()[..=last];
         let is_small = steps.iter().map(|step| step.value.len()).sum::<usize>() <= LARGEST_SEARCH;
         let own = (self.program.step(self.ids[0]).kind, self.program.step(self.ids[0]).quantity);
+        // Of steps whose mistakes have the same effect, the one next to the claim is named.
         let mut sites: Vec<(StepKind, Quantity)> = vec![own];
-        for (id, step) in steps.iter().enumerate() {
+        for (id, step) in steps.iter().enumerate().rev() {
             let site = (step.kind, step.quantity);
             let is_open = self.claims[id].is_none() && step.kind == StepKind::Value && is_small;
             if is_open && !sites.contains(&site) {
@@ -520,7 +534,7 @@ impl Search<'_> {
             let other = alternative(id)?;
             for (at, printed) in self.printed(id) {
                 let range = other[at].range;
-                if !range.can_round_to(printed) {
+                if !explains(range, printed) {
                     return None;
                 }
                 let far = |x: Interval| match (x.midpoint(), printed.value) {
@@ -558,7 +572,8 @@ impl Search<'_> {
         let mut offsets = vec![[f64::NEG_INFINITY, f64::INFINITY]; lines];
         let mut count = 0;
         for (at, printed) in self.printed(id) {
-            let (range, room) = (self.implications.implied[id][at].range, printed.tolerance());
+            let range = self.implications.implied[id][at].range;
+            let room = if is_whole(range) && printed.unit >= 1.0 { 0.0 } else { printed.tolerance() };
             let offset = &mut offsets[at[axis]];
             *offset =
                 [offset[0].max(printed.value - room - range.high), offset[1].min(printed.value + room - range.low)];
@@ -576,17 +591,17 @@ impl Search<'_> {
             .collect();
         let implied = |id: StepId, at: [usize; 2]| self.implications.implied[id][at];
         let negated = |x: ImpliedNumber| ImpliedNumber::from_f64(0.0).sub(x).range;
-        if wrong.iter().all(|&(id, at, printed)| negated(implied(id, at)).can_round_to(printed)) {
+        if wrong.iter().all(|&(id, at, printed)| explains(negated(implied(id, at)), printed)) {
             return Some(MistakeKind::WrongSign);
         }
         if let [(id, at, printed), (other, place, text)] = wrong[..]
-            && implied(other, place).range.can_round_to(printed)
-            && implied(id, at).range.can_round_to(text)
+            && explains(implied(other, place).range, printed)
+            && explains(implied(id, at).range, text)
         {
             return Some(MistakeKind::SwappedNumbers);
         }
         let lacks_term = |&(id, at, printed): &(StepId, [usize; 2], &PrintedNumber)| {
-            self.partial_sums(id, at).iter().any(|sum| sum.can_round_to(printed))
+            self.partial_sums(id, at).iter().any(|sum| explains(*sum, printed))
         };
         wrong.iter().all(lacks_term).then_some(MistakeKind::LeftOutTerm)
     }
