@@ -116,7 +116,8 @@ def trained():
         return run(f"train-{name}", f"train {args}", code)
 
     yield train("classes", f"rows.csv --valid valid.csv --test test.csv --out classes --epochs 2 --seed 7 --watch '{TEXT}'")
-    yield train("built-in", "--out built-in --epochs 1 --json")
+    yield train("built-in", "--builtin reviews --out built-in --epochs 1 --json")
+    yield train("pronouns", "--builtin pronouns --out pronouns --epochs 2")
     yield train("ja", "rows.csv --out classes-ja --epochs 1 --lang ja")
     for network in ["rnn", "lstm", "gru", "ngrams"]:
         yield train(network, f"rows.csv --out {network} --model {network}" + (" --epochs 1" if network != "ngrams" else ""))
@@ -176,7 +177,7 @@ def trained():
     yield train("speech", "speech.conll --out speech")
     yield train("towns", "towns.jsonl --task tag --out towns")
     # The built-in dates are many. The choices are printed before the first epoch.
-    yield run("train-dates", "train --task translate --out stopped-dates", until=r"^plan ")
+    yield run("train-dates", "train --builtin dates --out stopped-dates", until=r"^plan ")
     yield run("slow-train-dates", "train --task translate --out dates --epochs 1")
     yield train("words", "words.en,words.num --out words --epochs 2 --watch 'four two nine\t429'")
     yield train("words-table", "words.tsv --task translate --tokens characters --out words-table --epochs 1")
@@ -335,6 +336,7 @@ def explained():
         yield run(f"film-{lang}", f"--lang {lang} film classes --html film-{lang}.html --svg film-{lang}.svg")
     yield run("film-head", "film classes --layer 1 --head 2 --png film.png --pdf film.pdf --json film.json --font font.ttf")
     yield run("film-words", "film words --json -")
+    yield run("film-curves", "film classes --curves --html curves.html --svg curves.svg --json curves.json")
     yield run("film-writer", "film writer --html film-writer.html")
     views = {"heatmap": "", "lines": "--threshold 0.05", "grid": "", "depth": "--query 3 --key 2", "values": "", "rollout": "", "effects": "", "curves": ""}
     for view, more in views.items():
@@ -348,6 +350,8 @@ def explained():
     yield run("explain-without-writer", f"explain writer {LM_TEXT} --without 1.1")
     yield run("explain-without-bert", "explain bert 'the film was good' --target 'bad film' --without 2.1 --lang ja")
     yield run("explain-compare-text", f"{text} --compare-text 'Slow, warm and worth the money.' --html compare-text.html --svg compare-text.svg")
+    yield run("explain-generate", f"explain writer {LM_TEXT} --generate 4 --lens --html generate.html")
+    yield run("explain-patch", f"{text} --patch 'Slow, warm and worth the money.' --align 1:1 --lens --html patch.html --json patch.json")
     yield run("explain-compare-head", f"{text} --layer 1 --compare-head 1.4 --json -")
     yield run("explain-compare-model", f"{text} --compare-model classes-ja --lang ja")
     for method in ["leave-one-out", "integrated-gradients"]:
@@ -526,12 +530,14 @@ def numbers():
     yield run("count-grouped", "count --network decoder --vocab 100 --untied --kv-heads 2 --head-dim 16 --d-ff 300 --layers 3 --positions 64 --pre-norm --no-bias")
     yield run("count-both", "count --network encoder-decoder --vocab 100 --target-vocab 90 --target-length 9 --decoder-layers 2 --batch 4 --length 12")
     yield run("count-recurrent", "count --network lstm --hidden 48 --bidirectional --classes 3 --vocab 100")
+    yield run("count-map", "count --network encoder-decoder --vocab 100 --layers 2 --html map.html --svg map.svg --png map.png --pdf map.pdf --font font.ttf")
     yield run("count-plain", "count --network attention --no-qkv-bias --no-output-projection")
     for lang in ["en", "ja"]:
         yield run(f"positions-{lang}", f"position --html positions-{lang}.html --svg positions-{lang}.svg --png positions-{lang}.png --pdf positions-{lang}.pdf --lang {lang}")
     for kind in ["sinusoidal", "rotary"]:
         for view in ["heatmap", "curves", "wavelengths", "similarity"]:
             yield run(f"position-{kind}-{view}", f"position --kind {kind} --view {view} --length 12 --d-model 8 --json position-{kind}-{view}.json --svg position-{kind}-{view}.svg")
+    yield run("position-dimensions", "position --length 50 --d-model 512 --dimensions 0-3,10,20 --view curves --svg position-dimensions.svg --json -")
     yield run("position-base", "position --kind rotary --base 500 --json - --font font.ttf --png position-base.png")
 
 

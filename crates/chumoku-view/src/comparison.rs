@@ -31,6 +31,7 @@ pub fn comparison_figure(comparison: &NetworkComparison, lang: Lang) -> Figure {
         series: models.iter().map(|model| (model.name(), median(model))).collect(),
         is_logarithmic: true,
         spread: models.iter().map(spread).collect(),
+        between: Vec::new(),
     };
     let subtitle = tr_in!(
         "median of {runs} runs, bars from the shortest to the longest; {batch} sequences, {isa}, {threads} threads",

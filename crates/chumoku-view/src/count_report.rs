@@ -3,7 +3,7 @@
 use crate::width::{align_left, display_width, wrap};
 use chumoku::count::{CountConfig, NetworkCost, NetworkKind, StepCost};
 use chumoku::data::format_thousands_wide as whole;
-use chumoku::lang::lang;
+use chumoku::lang::{Lang, lang};
 use chumoku::{ModelSize, NnError, RecurrentCell, Result, tr};
 use serde_json::to_string;
 use std::fmt::Write;
@@ -148,9 +148,9 @@ fn layout_columns(rows: &mut [TableRow], sides: &mut Vec<ColumnAlign>, spare: Op
     out
 }
 
-/// Returns the name of a step in the language of the process.
-fn step_name(step: &StepCost) -> String {
-    let japanese = match step.name {
+/// Returns the name of a step.
+pub(crate) fn step_label(name: &'static str, lang: Lang) -> &'static str {
+    let japanese = match name {
         "embedding" => "埋め込み",
         "positions" => "位置",
         "beta" => "β",
@@ -173,8 +173,13 @@ fn step_name(step: &StepCost) -> String {
         "output" => "出力層",
         same => same,
     };
+    lang.pick(name, japanese)
+}
+
+/// Returns the name of a step with the number of its occurrences, in the language of the process.
+fn step_name(step: &StepCost) -> String {
     let times = if step.times > 1 { format!(" ×{}", step.times) } else { String::new() };
-    format!("{}{times}", lang().pick(step.name, japanese))
+    format!("{}{times}", step_label(step.name, lang()))
 }
 
 /// Returns the name of a network in the language of the process. The English name is the value of `--network`.
@@ -413,9 +418,9 @@ mod tests {
 
     #[test]
     fn byte_counts_use_powers_of_1024() {
-        let said = [0, 1, 1023, 1024, 1_000_000, 1 << 20, 5 << 29, 1 << 64, 1 << 80].map(format_bytes);
+        let formatted = [0, 1, 1023, 1024, 1_000_000, 1 << 20, 5 << 29, 1 << 64, 1 << 80].map(format_bytes);
         let expected = ["0 B", "1 B", "1023 B", "1.0 KiB", "976.6 KiB", "1.0 MiB", "2.5 GiB", "16.0 EiB", "1.0 YiB"];
-        assert_eq!(said, expected);
+        assert_eq!(formatted, expected);
         assert_eq!(format_bytes(u128::MAX), "281474976710656.0 YiB");
     }
 }

@@ -169,6 +169,7 @@ impl Film {
             series: series.collect(),
             is_logarithmic: false,
             spread: Vec::new(),
+            between: Vec::new(),
         };
         let title = tr_in!("{}: heads of layer {}", "{}: 第 {} 層のヘッド", lang, self.model, layer + 1);
         Figure { title, subtitle: self.text(), notes: Vec::new(), content: Content::Curves(curves), lang }

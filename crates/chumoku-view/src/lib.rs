@@ -58,7 +58,9 @@
 //! - `figure`: `Figure`, the source of every form
 //! - `film`: attention during training
 //! - `html`: pages of explanations and alignments
+//! - `learning_curves`: loss and scores of a training run
 //! - `marked_words`: words with effects in a terminal
+//! - `network_map`: map of a network, from its counted steps
 //! - `phrases`: sentences of the terminal view
 //! - `picture`: SVG, PNG and PDF
 //! - `positions`: figures of positional encoding
@@ -93,7 +95,9 @@ mod explanation_figures;
 mod figure;
 mod film;
 mod html;
+mod learning_curves;
 mod marked_words;
+mod network_map;
 mod phrases;
 mod picture;
 mod positions;
@@ -119,12 +123,13 @@ pub use doctor::doctor_to_html;
 pub use errors::{errors_to_html, render_errors};
 pub use explanation_figures::{AlignmentFigures, ExplanationFigures, HeadOrder};
 pub use figure::{
-    AttentionLine, AttentionLines, ColorScale, ColoredText, Content, CurvePanels, Curves, Figure, FigureAxis,
-    FigureTable, Heatmap, HeatmapGrid, KeyScore, NodeOutcome, Scatter, ScoreBreakdown, SearchTree, TreeNode,
-    figures_to_html,
+    AttentionLine, AttentionLines, BlockRole, ColorScale, ColoredText, Content, CurvePanels, Curves, Figure,
+    FigureAxis, FigureTable, Heatmap, HeatmapGrid, KeyScore, MapBlock, NetworkMap, NodeOutcome, Scatter,
+    ScoreBreakdown, SearchTree, TreeNode, figures_to_html,
 };
 pub use film::{Film, film_to_html};
 pub use html::{alignment_to_html, framed_hashes, shared_style, to_html};
+pub use learning_curves::{LearningCurves, sparkline};
 #[cfg(feature = "pictures")]
 pub use picture::Fonts;
 pub use picture::{Paint, Rgb, Scene, SceneItem, SceneText, TextAnchor, Theme};
@@ -132,7 +137,7 @@ pub use positions::PositionalEncoding;
 pub use saturation::{SATURATION_WIDTHS, Saturation, SoftmaxState};
 pub use spans::{MAX_SPANNED_TEXTS, spans_to_html};
 pub use tagger_spans::{render_tagged, tagged_figure, tagged_to_html};
-pub use terminal::{ColorDepth, TerminalOptions, render, render_alignment};
+pub use terminal::{ColorDepth, TerminalOptions, render, render_alignment, render_lens, render_patching};
 pub(crate) use width::{
     align_left, align_right, display_width, escape_char, escape_markup, signed_number, truncate, wrap,
 };

@@ -2,7 +2,7 @@
 
 use chumoku::Estimate;
 use chumoku::explain::Truncation;
-use chumoku::lang::{Lang, show_controls_in_text};
+use chumoku::lang::{Lang, show_controls, show_controls_in_text};
 
 use chumoku::explain::{
     Attribution, ColumnEffect, ColumnReading, EnsembleMembers, Explanation, ExplanationKind, FaithfulnessCurves,
@@ -248,6 +248,61 @@ pub(crate) fn curves_note(lang: Lang, curves: &FaithfulnessCurves, class: &str) 
              良い説明です。語を加えていくときは平均 {back}で、大きいほど良い説明です。",
         lang
     )
+}
+
+/// Says in a sentence how far the effects of words can be trusted: after how many words the answer gives way.
+pub(crate) fn trust_sentence(lang: Lang, e: &Explanation) -> String {
+    let class = lang.quoted(&show_controls(&e.attribution.class));
+    let Some((curves, own)) = e.attribution.curves.as_ref().and_then(|curves| Some((curves, curves.orders.first()?)))
+    else {
+        return lang
+            .pick(
+                "The effect of a word is measured by leaving it out; the attention to it is only a hint.",
+                "語の影響は、その語を除いて測った値です。アテンションは手がかりにすぎません。",
+            )
+            .to_owned();
+    };
+    // The number of words after which the probability is nearer to that of an empty text than to that of the text.
+    let [text, empty] = [own.deletion.first(), own.deletion.last()].map(|p| p.copied().unwrap_or_default());
+    let given_up = |curve: &OrderCurves| {
+        let middle = 0.5 * (text + empty);
+        curve.deletion.iter().position(|&p| p < middle).map(|step| curves.words[step])
+    };
+    let words = curves.words.last().copied().unwrap_or_default();
+    let Some(first) = given_up(own).filter(|_| text - empty > 0.05) else {
+        return tr_in!(
+            "Even without any of the {words} words the network's probability of {class} is about the same: the answer rests on no \
+             word.",
+            "{words} 語すべてを除いても、ネットワークの{class}の確率はほとんど変わりません。答えはどの語にも支えられていません。",
+            lang
+        );
+    };
+    let others = curves.orders[1..].iter().filter(|order| ["attention", "random"].contains(&order.order.as_str()));
+    let others: Vec<String> = others
+        .filter_map(|curve| {
+            let count = given_up(curve)?;
+            Some(match (lang, curve.order.as_str()) {
+                (Lang::En, "random") => format!("in random order after {count}"),
+                (Lang::Ja, "random") => format!("無作為な順では {count} 語"),
+                (Lang::En, _) => format!("in order of attention after {count}"),
+                (Lang::Ja, _) => format!("アテンションの大きい順では {count} 語"),
+            })
+        })
+        .collect();
+    let others = others.join(lang.pick(", ", "、"));
+    match (lang, others.is_empty()) {
+        (Lang::En, _) => format!(
+            "With the words of largest effect left out first, half of the network's certainty of {class} is gone after {first} of \
+             {words} words{}{others}.",
+            if others.is_empty() { "" } else { "; " }
+        ),
+        (Lang::Ja, true) => format!(
+            "影響の大きい語から順に除くと、{words} 語中 {first} 語で、ネットワークの{class}の確信の半分が失われます。"
+        ),
+        (Lang::Ja, false) => format!(
+            "影響の大きい語から順に除くと、{words} 語中 {first} 語で、ネットワークの{class}の確信の半分が失われます（{others}）。"
+        ),
+    }
 }
 
 /// Explains the two effects of a predictor that has two members.

@@ -21,7 +21,15 @@ pub struct PositionalEncoding {
     wavelengths: Vec<f64>,
     /// True if positions rotate queries and keys instead of being added to the embeddings.
     is_rotary: bool,
+    /// The dimensions to draw, if they were chosen.
+    shown: Option<Vec<usize>>,
 }
+
+/// Numbers drawn between two positions of a curve that follows a formula.
+const POINTS_BETWEEN: usize = 7;
+
+/// Maximum number of positions of a curve with numbers between them.
+const MAX_SMOOTH_POSITIONS: usize = 256;
 
 impl PositionalEncoding {
     /// Creates the sinusoidal encoding (Vaswani et al. 2017, section 3.5): `sin(pos / 10000^(2i/d))` and the same with
@@ -36,6 +44,7 @@ impl PositionalEncoding {
             table: sinusoidal::<f32>(length, d_model),
             wavelengths: wavelengths(10000.0, d_model),
             is_rotary: false,
+            shown: None,
         }
     }
 
@@ -67,7 +76,7 @@ impl PositionalEncoding {
             format!("Rotary positions, base {base}, {dim} dimensions of a head"),
             format!("回転位置（RoPE、基数 {base}、ヘッドの次元 {dim}）"),
         ];
-        Ok(PositionalEncoding { name, table, wavelengths, is_rotary: true })
+        Ok(PositionalEncoding { name, table, wavelengths, is_rotary: true, shown: None })
     }
 
     /// Creates a learned encoding from a table of (positions, d_model).
@@ -78,6 +87,7 @@ impl PositionalEncoding {
             table,
             wavelengths: Vec::new(),
             is_rotary: false,
+            shown: None,
         }
     }
 
@@ -156,6 +166,40 @@ impl PositionalEncoding {
         &self.wavelengths
     }
 
+    /// Chooses the dimensions that the heatmap and the curves draw, from 0.
+    ///
+    /// # Errors
+    /// If a dimension does not exist, or none is given.
+    pub fn show_dimensions(&mut self, dimensions: &[usize]) -> Result<()> {
+        let last = self.table.ncols().saturating_sub(1);
+        if let Some(wrong) = dimensions.iter().find(|&&dimension| dimension > last) {
+            return Err(Error::Setting(tr!(
+                "dimensions: expected numbers from 0 to {last}, found {wrong}",
+                "次元: 0〜{last} の番号が必要ですが、{wrong} です"
+            )));
+        }
+        self.shown = (!dimensions.is_empty()).then(|| dimensions.to_vec());
+        Ok(())
+    }
+
+    /// Returns the numbers of a dimension between its positions, if it follows a sine or cosine of a known wavelength.
+    fn numbers_between(&self, column: usize) -> Vec<f32> {
+        let n = self.table.nrows();
+        if n > MAX_SMOOTH_POSITIONS {
+            return Vec::new();
+        }
+        let both: [fn(f64) -> f64; 2] = [f64::sin, f64::cos];
+        let waves = self.wavelengths.iter().flat_map(|&wave| both.map(|of| (wave, of)));
+        let is_same = |(wave, of): &(f64, fn(f64) -> f64)| {
+            (0..n).all(|i| (of(TAU * i as f64 / wave) - f64::from(self.table[[i, column]])).abs() < 1e-3)
+        };
+        let Some((wave, of)) = waves.into_iter().find(is_same) else { return Vec::new() };
+        let steps = POINTS_BETWEEN + 1;
+        let between =
+            (0..n.saturating_sub(1)).flat_map(|i| (1..steps).map(move |j| i as f64 + j as f64 / steps as f64));
+        between.map(|position| of(TAU * position / wave) as f32).collect()
+    }
+
     /// Returns the dimensions of pair i. The second is out of range if the first has no partner.
     fn pair_dimensions(&self, i: usize) -> [usize; 2] {
         if self.is_rotary { [i, i + self.table.ncols() / 2] } else { [2 * i, 2 * i + 1] }
@@ -181,11 +225,17 @@ impl PositionalEncoding {
     #[must_use]
     pub fn heatmap(&self, lang: Lang) -> Figure {
         let most = self.table.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+        let all: Vec<usize> = (0..self.table.ncols()).collect();
+        let columns = self.shown.as_ref().unwrap_or(&all);
+        let values = self.table.outer_iter().flat_map(|row| columns.iter().map(move |&column| Some(row[column])));
         let map = Heatmap {
             caption: String::new(),
             rows: self.axis(lang, "position", "位置", self.table.nrows()),
-            columns: self.axis(lang, "dimension", "次元", self.table.ncols()),
-            values: self.table.iter().map(|&x| Some(x)).collect(),
+            values: values.collect(),
+            columns: FigureAxis {
+                labels: columns.iter().map(usize::to_string).collect(),
+                ..self.axis(lang, "dimension", "次元", 0)
+            },
             scale: ColorScale::Signed(most),
         };
         let half = self.table.ncols() / 2;
@@ -202,8 +252,8 @@ impl PositionalEncoding {
         self.figure(lang, ["Positions by dimensions", "位置と次元"], notes, Content::Heatmap(map))
     }
 
-    /// The values of some dimensions along the positions: both of the first pair, and the first of the pairs at a
-    /// quarter, half and three quarters.
+    /// The values of the chosen dimensions along the positions. By default, these are both of the first pair, and the first
+    /// of the pairs at a quarter, half and three quarters.
     #[must_use]
     pub fn curves(&self, lang: Lang) -> Figure {
         let d = self.table.ncols();
@@ -211,6 +261,10 @@ impl PositionalEncoding {
         let mut columns: Vec<usize> = self.pair_dimensions(0).into_iter().chain(others).filter(|&c| c < d).collect();
         columns.sort_unstable();
         columns.dedup();
+        if let Some(shown) = &self.shown {
+            columns.clone_from(shown);
+        }
+        let between: Vec<Vec<f32>> = columns.iter().map(|&column| self.numbers_between(column)).collect();
         let series = columns.into_iter().map(|column| {
             let name = tr_in!("dimension {column}", "次元 {column}", lang);
             (name, self.table.column(column).to_vec())
@@ -221,6 +275,7 @@ impl PositionalEncoding {
             series: series.collect(),
             is_logarithmic: false,
             spread: Vec::new(),
+            between,
         };
         self.figure(
             lang,
@@ -253,6 +308,7 @@ impl PositionalEncoding {
                 )],
                 is_logarithmic: true,
                 spread: Vec::new(),
+                between: Vec::new(),
             };
             let notes = vec![tr_in!("Pair i, from 0, repeats after 2π · base^(2i/d) positions: the first in 6.28, the last in {last:.2}.", "i 番目（0 から）の対は 2π · 基数^(2i/d) 位置ごとに繰り返します。最初の対は 6.28、最後の対は {last:.2} です。", lang)];
             self.figure(lang, ["Wavelength of each pair of dimensions", "次元の対ごとの波長"], notes, Content::Curves(curves))
@@ -307,6 +363,30 @@ fn wavelengths(base: f64, dimensions: usize) -> Vec<f64> {
 mod tests {
     use super::*;
     use chumoku_kernels::{HeadsMut, RotationDirection};
+
+    #[test]
+    fn chosen_dimensions_are_drawn_as_their_formula() {
+        let mut encoding = PositionalEncoding::sinusoidal(50, 512);
+        encoding.show_dimensions(&[0, 1, 2, 3, 10, 20]).unwrap();
+        let Content::Curves(curves) = encoding.curves(Lang::En).content else { panic!("curves") };
+        let names: Vec<&str> = curves.series.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names.last(), Some(&"dimension 20"));
+        for (&column, between) in [0, 1, 2, 3, 10, 20].iter().zip(&curves.between) {
+            assert_eq!(between.len(), 49 * POINTS_BETWEEN);
+            // Halfway between positions 3 and 4.
+            let angle = 3.5 / 10000f64.powf((column - column % 2) as f64 / 512.0);
+            let expected = if column % 2 == 0 { angle.sin() } else { angle.cos() };
+            assert!((f64::from(between[3 * POINTS_BETWEEN + 3]) - expected).abs() < 1e-6);
+        }
+        let Content::Heatmap(map) = encoding.heatmap(Lang::En).content else { panic!("a heatmap") };
+        assert_eq!((map.columns.labels[5].as_str(), map.values.len()), ("20", 300));
+        assert_eq!(map.value(7, 4), Some(encoding.table()[[7, 10]]));
+        assert!(encoding.show_dimensions(&[512]).is_err());
+        // A learned encoding is known at its positions only.
+        let learned = PositionalEncoding::learned("m", encoding.table().mapv(|x| x * 0.7));
+        let Content::Curves(curves) = learned.curves(Lang::En).content else { panic!("curves") };
+        assert!(curves.between.iter().all(Vec::is_empty));
+    }
 
     #[test]
     fn dimensions_repeat_after_their_wavelength() {

@@ -74,6 +74,7 @@ impl Saturation {
                     series(("gradient, not scaled", "勾配（スケーリングなし）"), 0, |state| state.jacobian),
                     series(("gradient, scaled by 1/√d_k", "勾配（1/√d_k 倍）"), 1, |state| state.jacobian),
                 ],
+                between: Vec::new(),
                 is_logarithmic: false,
                 spread: Vec::new(),
             };

@@ -41,6 +41,7 @@ const THREADS: FlagTable = &[("--threads", OneOf(&["1", "2", "3", "64", "0", "10
 const PRECISION: (&str, FlagValue) = ("--precision", OneOf(&["highest", "high", "medium", "low"]));
 
 const TRAIN: FlagTable = &[
+    ("--builtin", OneOf(&["pronouns", "reviews", "dates", "x"])),
     ("--task", OneOf(&["classify", "labels", "score", "tag", "translate", "lm", "mlm"])),
     ("--from", OneOf(&["model", "other", "missing", "."])),
     ("--old", OneOf(&["a.csv", "none", "missing"])),
@@ -142,6 +143,10 @@ const EXPLAIN: FlagTable = &[
     ("--compare-text", Text),
     ("--compare-head", Heads),
     ("--compare-model", OneOf(&["model", "other", "missing"])),
+    ("--patch", Text),
+    ("--align", OneOf(&["1:1", "1-2:1-2", "1-2:1-3", "0:1", "9999:1", "18446744073709551615:1"])),
+    ("--generate", Count),
+    ("--lens", Alone),
     ("--html", Out),
     ("--json", Out),
 ];
@@ -167,6 +172,7 @@ const POSITION: FlagTable = &[
     ("--length", OneOf(&["1", "2", "48", "500", "0", "4097", "18446744073709551615"])),
     ("--d-model", OneOf(&["1", "2", "3", "32", "256", "0", "4097"])),
     ("--base", Real),
+    ("--dimensions", OneOf(&["0", "0-3,10", "9999", "3-1", "-", "18446744073709551615"])),
     ("--view", OneOf(&["heatmap", "curves", "similarity", "wavelengths"])),
     ("--html", Out),
     ("--json", Out),
@@ -189,6 +195,9 @@ const COUNT: FlagTable = &[
     ("--no-bias", Alone),
     ("--no-output-projection", Alone),
     ("--json", Alone),
+    ("--html", Out),
+    ("--svg", Out),
+    ("--pdf", Out),
 ];
 const ATTEND: FlagTable = &[
     ("--is-causal", Alone),
@@ -218,7 +227,9 @@ fn command_flags(command: &str) -> Vec<(&'static str, FlagValue)> {
         "trace" => &[TRACE],
         "check" => &[&[("--json", Alone)]],
         "position" => &[PICTURES, POSITION],
-        "film" => &[PICTURES, &[("--layer", Count), ("--head", Count), ("--html", Out), ("--json", Out)]],
+        "film" => {
+            &[PICTURES, &[("--layer", Count), ("--head", Count), ("--curves", Alone), ("--html", Out), ("--json", Out)]]
+        }
         "count" => &[COUNT],
         "attend" => &[THREADS, ATTEND],
         "info" => &[&[("--json", Alone), ("--report", Alone)]],

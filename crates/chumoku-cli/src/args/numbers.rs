@@ -1,6 +1,6 @@
 //! Flags of the commands about numbers: `check`, `trace`, `count`.
 
-use super::Precision;
+use super::{PictureArgs, Precision};
 use crate::output::{OutputPath, file_or_standard_output};
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
@@ -254,6 +254,12 @@ pub(crate) struct CountArgs {
     /// Print one JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write a page with a map of the network: a block for every step, with its shape and parameters
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<OutputPath>,
+    /// Files for the map of the network.
+    #[command(flatten)]
+    pub(crate) pictures: PictureArgs,
 }
 
 /// Sizes that a model folder determines.

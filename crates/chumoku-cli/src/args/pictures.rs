@@ -7,6 +7,7 @@ use crate::output::{OutputPath, file_or_standard_output};
 use chumoku::explain::SpanQuery;
 use chumoku_view::HeadOrder;
 use clap::{Args as ClapArgs, ValueEnum};
+use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 
 /// Output files of a picture.
@@ -85,6 +86,50 @@ fn parse_head(text: &str) -> Result<[usize; 2], String> {
     }
 }
 
+fn parse_dimensions(text: &str) -> Result<RangeInclusive<usize>, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let both = first.parse::<usize>().ok().zip(last.parse::<usize>().ok());
+    both.filter(|(first, last)| first <= last && *last < 1 << 20).map(|(first, last)| first..=last).ok_or_else(|| {
+        chumoku::tr!(
+            "expected a dimension, from 0, or a range, such as 0-3, found {}",
+            "次元の番号（0 から）か、0-3 のような範囲を指定してください: {}",
+            value_or_nothing(text)
+        )
+    })
+}
+
+/// Tokens of two texts that belong together, from 0: as many of each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AlignedTokens {
+    text: Range<usize>,
+    other: Range<usize>,
+}
+
+impl AlignedTokens {
+    /// Returns the pairs of positions.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = [usize; 2]> {
+        self.text.clone().zip(self.other.clone()).map(|(text, other)| [text, other])
+    }
+}
+
+fn parse_aligned_tokens(text: &str) -> Result<AlignedTokens, String> {
+    let range = |text: &str| {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let [first, last] = [first, last].map(|number| number.parse::<usize>().ok().filter(|&n| n > 0));
+        first.zip(last).filter(|(first, last)| first <= last).map(|(first, last)| first - 1..last)
+    };
+    let both = text.split_once(':').and_then(|(text, other)| range(text).zip(range(other)));
+    both.filter(|(text, other)| text.len() == other.len()).map(|(text, other)| AlignedTokens { text, other }).ok_or_else(
+        || {
+            chumoku::tr!(
+                "expected tokens of the text and as many of the other text, counted from 1, such as 1-4:1-4 or 6:7, found {}",
+                "テキストのトークンと、それと同じ数のもう一方のトークンを 1-4:1-4 や 6:7 のように（1 から）指定してください: {}",
+                value_or_nothing(text)
+            )
+        },
+    )
+}
+
 fn parse_span(text: &str) -> Result<SpanQuery, String> {
     let mut parts = text.splitn(3, ':');
     let [start, end] = [(); 2].map(|()| parts.next().and_then(|part| part.parse::<usize>().ok()));
@@ -119,11 +164,23 @@ fn parse_share(text: &str) -> Result<f32, String> {
 const COMPARE_ARGS: [&str; 3] = ["compare_text", "compare_head", "compare_model"];
 
 /// Flags for a single text, which exclude `--input`.
-const NOT_WITH_INPUT: [&str; 8] =
-    ["text", "target", "html", "without", "compare_text", "compare_head", "compare_model", "span"];
+const NOT_WITH_INPUT: [&str; 12] = [
+    "text",
+    "target",
+    "html",
+    "without",
+    "compare_text",
+    "compare_head",
+    "compare_model",
+    "span",
+    "patch",
+    "align",
+    "lens",
+    "generate",
+];
 
 /// Flags for a single explanation, which exclude `--faithfulness`.
-const NOT_WITH_FAITHFULNESS: [&str; 22] = [
+const NOT_WITH_FAITHFULNESS: [&str; 26] = [
     "span",
     "of_label",
     "text",
@@ -141,6 +198,10 @@ const NOT_WITH_FAITHFULNESS: [&str; 22] = [
     "compare_text",
     "compare_head",
     "compare_model",
+    "patch",
+    "align",
+    "lens",
+    "generate",
     "html",
     "svg",
     "png",
@@ -149,7 +210,7 @@ const NOT_WITH_FAITHFULNESS: [&str; 22] = [
 ];
 
 /// Flags for a single text, which exclude `--errors`.
-const NOT_WITH_ERRORS: [&str; 21] = [
+const NOT_WITH_ERRORS: [&str; 25] = [
     "span",
     "of_label",
     "text",
@@ -167,6 +228,10 @@ const NOT_WITH_ERRORS: [&str; 21] = [
     "compare_text",
     "compare_head",
     "compare_model",
+    "patch",
+    "align",
+    "lens",
+    "generate",
     "svg",
     "png",
     "pdf",
@@ -285,6 +350,23 @@ pub(crate) struct ExplainArgs {
     /// Show the difference from another model, for example one trained on the same data
     #[arg(long, value_name = "MODEL")]
     pub(crate) compare_model: Option<PathBuf>,
+    /// Replace what the network computes for the text by what it computes for another, place by place (patching)
+    ///
+    /// For classifiers with a transformer and for language models. Each number says how far the answer moves: 0 leaves it
+    /// as it is, 1 gives the answer to the other text.
+    #[arg(long, value_name = "TEXT", conflicts_with_all = COMPARE_ARGS)]
+    pub(crate) patch: Option<String>,
+    /// With --patch, the tokens of both texts that belong together, from 1, such as 1-4:1-4,6:7
+    ///
+    /// Texts with as many tokens need none: their tokens belong together one by one.
+    #[arg(long, value_name = "TOKENS", requires = "patch", value_delimiter = ',', value_parser = parse_aligned_tokens)]
+    pub(crate) align: Vec<AlignedTokens>,
+    /// With a language model, let it write up to N tokens first, and show the attention of each of them too
+    #[arg(long, value_name = "N", value_parser = parse_at_least_one, conflicts_with_all = COMPARE_ARGS)]
+    pub(crate) generate: Option<usize>,
+    /// Show the answer that the model's own head reads after every layer (logit lens)
+    #[arg(long)]
+    pub(crate) lens: bool,
     /// Write a self-contained HTML page with every layer and head
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<OutputPath>,
@@ -384,6 +466,9 @@ pub(crate) struct PositionArgs {
     /// Base of rotary wavelengths (default: 10000)
     #[arg(long, value_name = "X", value_parser = parse_number)]
     pub(crate) base: Option<f64>,
+    /// Dimensions of the heatmap and the curves, from 0, such as 0-3,10,20 (default: all; for curves, five)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_dimensions)]
+    pub(crate) dimensions: Vec<RangeInclusive<usize>>,
     /// View to draw (the HTML page has all of them)
     #[arg(long, value_enum, default_value = "heatmap")]
     pub(crate) view: PositionView,
@@ -399,16 +484,19 @@ pub(crate) struct PositionArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct FilmArgs {
-    /// Model folder written by `chumoku train --watch TEXT`
+    /// Model folder written by `chumoku train`, for the attention with --watch TEXT
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
+    /// Show the learning curves instead: loss and scores by step
+    #[arg(long, conflicts_with_all = ["layer", "head"])]
+    pub(crate) curves: bool,
     /// Layer to show, from 1 (default: the last)
     #[arg(long, value_name = "N", value_parser = parse_at_least_one)]
     pub(crate) layer: Option<usize>,
     /// Head to show, from 1 (default: the one that changed most)
     #[arg(long, value_name = "N", value_parser = parse_at_least_one)]
     pub(crate) head: Option<usize>,
-    /// Write a self-contained HTML page with the film of every head of the layer
+    /// Write a self-contained HTML page with the film of every head of the layer, or the learning curves
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<OutputPath>,
     #[command(flatten)]

@@ -4,6 +4,7 @@ use crate::ExitCode;
 use crate::UsageError;
 use crate::args::{self, CountedNetwork};
 use crate::models::model_name;
+use crate::pictures::OutputFiles;
 use chumoku::count::{CountConfig, NetworkKind};
 use chumoku::nn::NormOrder;
 use chumoku::{ModelSize, RecurrentCell, tr};
@@ -23,6 +24,16 @@ pub(crate) fn run(args: &args::CountArgs) -> anyhow::Result<ExitCode> {
     check_flags(args, config.network)?;
     let model = args.model.as_deref().map(model_name).zip(model);
     let report = CountReport::new(config, model)?;
+    let mut outcome = OutputFiles::default();
+    let lang = chumoku::lang::lang();
+    if args.pictures.is_any_given() {
+        args.pictures.write(&report.map(lang), &mut outcome);
+    }
+    if let Some(path) = &args.html {
+        outcome.write(path, || Ok(report.map_to_html(lang)));
+    }
+    outcome.report();
+    outcome.result()?;
     let text = if args.json { report.to_json() + "\n" } else { report.to_text() };
     std::io::Write::write_all(&mut std::io::stdout().lock(), text.as_bytes())?;
     Ok(ExitCode::SUCCESS)

@@ -40,12 +40,14 @@ fn encoding(args: &PositionArgs) -> anyhow::Result<PositionalEncoding> {
 fn check_drawn(args: &PositionArgs, encoding: &PositionalEncoding) -> anyhow::Result<()> {
     const MOST: usize = 1 << 19;
     let (length, dimensions) = encoding.table().dim();
+    let chosen: usize = args.dimensions.iter().map(|range| range.clone().count()).sum();
+    let drawn = if chosen > 0 { chosen } else { dimensions };
     let pictures = &args.pictures;
     let is_picture = pictures.svg.is_some() || pictures.png.is_some() || pictures.pdf.is_some();
     let columns = match (args.html.is_some(), args.view) {
         // The page has every view.
-        (true, _) => dimensions.max(length),
-        (false, PositionView::Heatmap) if is_picture => dimensions,
+        (true, _) => drawn.max(length),
+        (false, PositionView::Heatmap) if is_picture => drawn,
         (false, PositionView::Similarity) if is_picture => length,
         _ => return Ok(()),
     };
@@ -63,7 +65,9 @@ fn check_drawn(args: &PositionArgs, encoding: &PositionalEncoding) -> anyhow::Re
 }
 
 pub(crate) fn run(args: &PositionArgs) -> anyhow::Result<ExitCode> {
-    let encoding = encoding(args)?;
+    let mut encoding = encoding(args)?;
+    let dimensions: Vec<usize> = args.dimensions.iter().cloned().flatten().collect();
+    encoding.show_dimensions(&dimensions)?;
     check_drawn(args, &encoding)?;
     let lang = chumoku::lang::lang();
     let figure = match args.view {

@@ -90,21 +90,21 @@ pub(crate) fn embed_texts(
 /// Reports how tokens become a vector if the folder does not say.
 fn report_pooling(model: &TextEmbedder) {
     if !model.has_pooling_config() {
-        let said = tr!(
+        let message = tr!(
             "the folder has no modules.json: using mean pooling and normalized vectors",
             "フォルダに modules.json がないため、平均プーリングを使い、ベクトルを長さ 1 に正規化します"
         );
-        print_status(["vectors", "ベクトル"], &said);
+        print_status(["vectors", "ベクトル"], &message);
     }
 }
 
 pub(crate) fn report_truncation(model: VectorModel, cut: usize) {
     if let (VectorModel::Encoder(model), 1..) = (model, cut) {
         let (texts, limit) = (pluralize(cut, "text"), model.limit());
-        let said = tr!(
+        let message = tr!(
             "{texts} truncated to the model's maximum of {limit} tokens",
             "{cut} 個のテキストを、モデルの上限の {limit} トークンで切り詰めました"
         );
-        print_status(["cut", "切り捨て"], &said);
+        print_status(["cut", "切り捨て"], &message);
     }
 }

@@ -247,3 +247,82 @@ fn pictures_are_written_or_a_letter_without_a_font_is_named() {
     assert!(odd.stderr.contains("U+10FFFD"), "{}", odd.stderr);
     assert!(!place.path("c.png").exists());
 }
+
+/// Numbers of a JSON array.
+fn numbers(value: &serde_json::Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+}
+
+#[test]
+fn patching_moves_the_answer_to_that_of_the_other_text() {
+    let place = TestDir::new();
+    let (text, other) = ("The room was clean", "The room was dirty");
+    let args = ["explain", shared_model(), text, "--patch", other, "--html", "why.html", "--json", "why.json"];
+    let shown = place.run(&args).assert_success().stdout;
+    for words in ["Patching", "Residual stream", "Output of each head", "Feed-forward"] {
+        assert!(shown.contains(words), "“{words}” is missing: {shown}");
+    }
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    let value = place.json("why.json");
+    let found = &value["patching"];
+    let aligned = found["aligned"].as_array().unwrap().len();
+    let (layers, heads) = (value["layers"].as_u64().unwrap() as usize, value["heads"].as_u64().unwrap() as usize);
+    let residual = numbers(&found["residual"]);
+    assert_eq!(residual.len(), (layers + 1) * aligned);
+    assert_eq!(numbers(&found["heads"]).len(), layers * heads);
+    assert_eq!(numbers(&found["feed_forward"]).len(), layers * aligned);
+    // Before the first layer, the embedding of the changed token is the whole difference, and others change nothing.
+    let tokens = ["tokens", "other_tokens"].map(|name| found[name].as_array().unwrap().clone());
+    let changed: Vec<usize> = (0..aligned).filter(|&i| tokens[0][i] != tokens[1][i]).collect();
+    assert_eq!(tokens[0].len(), value["pieces"].as_array().unwrap().len());
+    for (i, x) in residual[..aligned].iter().enumerate() {
+        let expected = if changed == [i] { 1.0 } else { 0.0 };
+        assert!(changed.len() > 1 || (x - expected).abs() < 1e-3, "token {i}: {x}");
+    }
+    // The unpatched answers are those of the network alone.
+    let alone = place.run(&["explain", shared_model(), other, "--json", "-"]).assert_success().json();
+    let answers = found["answers"].as_array().unwrap();
+    for (answer, of) in answers.iter().zip([&value, &alone]) {
+        let first = &of["parts"]["attention"][0];
+        assert_eq!(answer["label"], first["label"]);
+        let [a, b] = [answer, first].map(|one| one["probability"].as_f64().unwrap());
+        assert!((a - b).abs() < 1e-4, "{a} and {b}");
+    }
+    assert!(place.read("why.html").contains("\"patching\":{"));
+    // The text itself moves nothing, and texts of different lengths need an alignment.
+    place.run_rejected(&["explain", shared_model(), text, "--patch", text], &["answers both texts alike"]);
+    let longer = "The room was clean , but not the bath";
+    let named = ["--align", "[CLS]", "Tokens of the other text"];
+    place.run_rejected(&["explain", shared_model(), text, "--patch", longer], &named);
+    place.run(&["explain", shared_model(), text, "--patch", longer, "--align", "1-3:1-3,4:4"]).assert_success();
+    place.run_rejected(&["explain", shared_model(), text, "--patch", longer, "--align", "99:1"], &["99"]);
+    place.run_rejected(&["explain", shared_model(), text, "--patch", longer, "--align", "1-2:1-3"], &["1-2:1-3"]);
+    place.run_rejected(&["explain", shared_model(), text, "--align", "1:1"], &["--patch"]);
+}
+
+#[test]
+fn the_logit_lens_ends_with_the_answer_of_the_network() {
+    let place = TestDir::new();
+    let value = place.run(&["explain", shared_model(), TEXT, "--json", "-"]).assert_success().json();
+    let depths = value["lens"]["depths"].as_array().unwrap();
+    assert_eq!(depths.len(), value["layers"].as_u64().unwrap() as usize + 1);
+    for depth in depths {
+        let sum: f64 = numbers(&depth[0]["probabilities"]).iter().sum();
+        assert!((sum - 1.0).abs() < 1e-4, "{depth}");
+    }
+    let last = &depths[depths.len() - 1][0];
+    let own = &value["parts"]["attention"][0];
+    assert_eq!(last["label"], own["label"]);
+    let [a, b] = [last, own].map(|one| one["probability"].as_f64().unwrap());
+    assert!((a - b).abs() < 1e-4, "{a} and {b}");
+    assert_eq!(last["probability"], last["of_last"]);
+    // The way of a token: as many lengths as tokens at each depth.
+    let path = &value["residual_path"];
+    let tokens = value["pieces"].as_array().unwrap().len();
+    assert_eq!(path["ids"].as_array().unwrap().len(), tokens);
+    assert_eq!(numbers(&path["residual"]).len(), depths.len() * tokens);
+    let shown = place.run(&["explain", shared_model(), TEXT, "--lens"]).assert_success().stdout;
+    assert!(shown.contains("logit lens") && shown.contains("emb."), "{shown}");
+    let plain = place.run(&["explain", shared_model(), TEXT]).assert_success().stdout;
+    assert!(!plain.contains("logit lens"));
+}

@@ -75,6 +75,10 @@ fn it_is_scored_explained_traced_and_counted() {
         explained["source_words"].as_array().unwrap().iter().map(|word| word["text"].as_str().unwrap()).collect();
     assert_eq!(words, ["t5", "t9", "t30", "[END]"]);
     assert_eq!((explained["layers"].as_u64(), explained["heads"].as_u64()), (Some(1), Some(4)));
+    let lens = explained["lens"]["depths"].as_array().unwrap();
+    assert_eq!((lens.len(), lens[0].as_array().unwrap().len()), (2, 3));
+    let shown = place.run(&["explain", "marian", "t5 t9", "--lens"]).assert_success().stdout;
+    assert!(shown.contains("logit lens"), "{shown}");
     for (part, head) in [("encoder", "2"), ("decoder", "4"), ("cross", "4")] {
         let args = ["trace", "--model", "marian", "--text", "t5 t9", "--part", part, "--layer", "1", "--head", head];
         assert!(place.run(&args).assert_success().stdout.contains("W_Q"), "{part}");

@@ -249,6 +249,17 @@ fn a_network_with_a_random_field_is_explained() {
     }
     place.run_rejected(&["explain", "model", TEXT, "--layer", "9"], &["--layer 9", "layers 1 to"]);
     place.run_rejected(&["explain", "model", TEXT, "--without", "1.1"], &["--without", "leave it out"]);
+    // The head reads a tag for each word after every layer.
+    let lens = &found["lens"];
+    assert_eq!(lens["tokens"].as_array().unwrap().len(), 7);
+    let last = lens["depths"].as_array().unwrap().last().unwrap();
+    assert!(
+        last.as_array().unwrap().iter().any(|answer| answer["label"].as_str().unwrap().starts_with("B-")),
+        "{last}"
+    );
+    let shown = place.run(&["explain", "model", TEXT, "--lens"]).assert_success().stdout;
+    assert!(shown.contains("logit lens"), "{shown}");
+    place.run_rejected(&["explain", "model", TEXT, "--patch", TEXT], &["--patch", "classifiers"]);
 }
 
 /// For parts of speech, each word is a span; for Japanese, words are segmented.

@@ -74,6 +74,14 @@ impl Decoder {
         Ok((y, DecoderCache { layers, norm }))
     }
 
+    /// Returns the residual stream after the final norm, if the decoder has one.
+    ///
+    /// # Errors
+    /// If the shapes do not match.
+    pub(crate) fn normalize<T: Real>(&self, p: &Params<T>, x: Array2<T>) -> Result<Array2<T>> {
+        Ok(self.norm.forward(p, x)?.0)
+    }
+
     /// Returns the gradients of x and of the memory.
     ///
     /// # Shapes

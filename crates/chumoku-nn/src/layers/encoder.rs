@@ -1,7 +1,7 @@
 //! The encoder: a stack of layers.
 
 use super::norm::{OptionalNorm, OptionalNormCache};
-use super::{EncoderConfig, EncoderLayer, EncoderLayerCache, Mode, NormOrder, Offsets};
+use super::{ActivationHook, ActivationSite, EncoderConfig, EncoderLayer, EncoderLayerCache, Mode, NormOrder, Offsets};
 use crate::Result;
 use crate::params::{Builder, Params};
 use chumoku_kernels::{KeyValueCache, Real};
@@ -71,6 +71,38 @@ impl Encoder {
         for layer in &self.layers {
             x = layer.forward(p, x, offsets, Mode::Eval)?.0;
         }
+        Ok(self.norm.forward(p, x)?.0)
+    }
+
+    /// Runs the layers from `first` on over the residual stream `x` in evaluation mode. `hook` sees the values at every
+    /// site, and may change them. Returns the residual stream after the last layer, before the final norm.
+    ///
+    /// # Shapes
+    /// `x` (tokens, d_model) → the same.
+    ///
+    /// # Errors
+    /// If the shapes do not match.
+    pub fn run_with_hook<T: Real>(
+        &self,
+        p: &Params<T>,
+        mut x: Array2<T>,
+        offsets: &Offsets,
+        first: usize,
+        hook: ActivationHook<'_, T>,
+    ) -> Result<Array2<T>> {
+        for (index, layer) in self.layers.iter().enumerate().skip(first) {
+            hook(ActivationSite::Residual(index), &mut x);
+            x = layer.forward_with_hook(p, x, offsets, index, hook)?;
+        }
+        hook(ActivationSite::Residual(self.layers.len()), &mut x);
+        Ok(x)
+    }
+
+    /// Returns the residual stream after the final norm, if the encoder has one.
+    ///
+    /// # Errors
+    /// If the shapes do not match.
+    pub fn normalize<T: Real>(&self, p: &Params<T>, x: Array2<T>) -> Result<Array2<T>> {
         Ok(self.norm.forward(p, x)?.0)
     }
 

@@ -1,9 +1,10 @@
 //! An encoder layer: self-attention and feed-forward, each with a residual connection and layer normalization.
 
+use super::activation_hook::add_residual;
 use super::sublayer::{Sublayer, SublayerCache};
 use super::{
-    AttentionInput, EncoderConfig, FeedForward, FeedForwardCache, Mode, MultiHeadAttention, MultiHeadAttentionCache,
-    Offsets,
+    ActivationHook, ActivationSite, AttentionInput, EncoderConfig, FeedForward, FeedForwardCache, Mode,
+    MultiHeadAttention, MultiHeadAttentionCache, Offsets,
 };
 use crate::Result;
 use crate::params::{Builder, ParamMark, Params};
@@ -75,6 +76,36 @@ impl EncoderLayer {
         Ok((y, EncoderLayerCache { attention, feed_forward }))
     }
 
+    /// Returns the output in evaluation mode; `hook` sees what layer `index` computes, and may change it.
+    ///
+    /// # Errors
+    /// If the shapes do not match.
+    pub(super) fn forward_with_hook<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: Array2<T>,
+        offsets: &Offsets,
+        index: usize,
+        hook: ActivationHook<'_, T>,
+    ) -> Result<Array2<T>> {
+        let mode = Mode::Eval;
+        let (x, _) = self.sublayers[0].forward(p, x, mode, |x, then| {
+            let input = AttentionInput::self_attention(x, offsets);
+            let mut y =
+                self.attention.forward_with_hook(p, &input, |heads| hook(ActivationSite::Heads(index), heads))?;
+            hook(ActivationSite::Attention(index), &mut y);
+            add_residual(&mut y, &then)?;
+            Ok((y, ()))
+        })?;
+        let (y, _) = self.sublayers[1].forward(p, x, mode, |x, then| {
+            let (mut y, _) = self.feed_forward.forward(p, x, mode)?;
+            hook(ActivationSite::FeedForward(index), &mut y);
+            add_residual(&mut y, &then)?;
+            Ok((y, ()))
+        })?;
+        Ok(y)
+    }
+
     /// Returns the gradient of x and adds the parameter gradients to `grads`.
     ///
     /// # Shapes
@@ -132,6 +163,11 @@ impl EncoderLayer {
         let (y, _) = self.sublayers[1]
             .forward(p, x, mode, |x, then| self.feed_forward.forward_with_epilogue(p, x, then, mode))?;
         Ok(y)
+    }
+
+    /// The number of attention heads.
+    pub fn num_heads(&self) -> usize {
+        self.attention.config().num_heads
     }
 
     /// The self-attention of the layer.

@@ -147,6 +147,22 @@ impl InputEmbeddings {
         &self.embedding
     }
 
+    /// Returns the scaled vectors of the table, and the vectors of the positions that are added to them; 0 if positions
+    /// act inside attention.
+    ///
+    /// # Errors
+    /// If an id or a length exceeds the model's limits.
+    pub(crate) fn token_and_position_vectors<T: Real>(
+        &self,
+        p: &Params<T>,
+        tokens: Tokens<'_>,
+    ) -> Result<(Array2<T>, Array2<T>)> {
+        let vectors = self.embedding.forward(p, tokens.ids)?;
+        let mut positions = Array2::from_elem(vectors.dim(), T::ZERO);
+        self.position.forward_at(p, &mut positions, tokens.offsets, &[])?;
+        Ok((vectors, positions))
+    }
+
     /// Returns the vector of each token, and the cache for `backward`.
     ///
     /// # Shapes

@@ -9,6 +9,7 @@
 //!
 //! # Files
 //!
+//! - `activation_hook`: hooks that read or replace intermediate values
 //! - `alibi`: slopes of linear biases
 //! - `backbone`: the backbone of a classifier: an encoder or a recurrent network
 //! - `decoder`: the decoder stack
@@ -31,6 +32,7 @@
 //! - `sublayer`: residual connection and norm around an inner layer
 //! - `trace`: intermediate values and gradients for display
 
+mod activation_hook;
 mod alibi;
 mod backbone;
 mod decoder;
@@ -53,6 +55,7 @@ mod rotary;
 mod sublayer;
 mod trace;
 
+pub use activation_hook::{ActivationHook, ActivationSite};
 pub use alibi::alibi_slopes;
 pub use backbone::{Backbone, BackboneCache, BackboneConfig, BackboneKind};
 pub use decoder::{Decoder, DecoderCache, DecoderState};

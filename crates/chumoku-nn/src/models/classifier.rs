@@ -2,6 +2,7 @@
 
 mod trace;
 
+use super::ResidualReader;
 use crate::Result;
 use crate::layers::map_groups;
 use crate::layers::{
@@ -236,6 +237,22 @@ impl Classifier {
         mode: Mode,
         grads: &mut Params<T>,
     ) -> Result<T> {
+        self.loss_and_logits(p, (ids, offsets), labels, options, mode, grads).map(|(loss, _)| loss)
+    }
+
+    /// Returns [`loss`](Self::loss) and the logits, (sequences, classes), from which it was computed.
+    ///
+    /// # Errors
+    /// Like [`loss`](Self::loss).
+    pub fn loss_and_logits<T: Real>(
+        &self,
+        p: &Params<T>,
+        (ids, offsets): (&[u32], &Offsets),
+        labels: &[u32],
+        options: &CrossEntropy<'_, T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<(T, Array2<T>)> {
         let (logits, cache) = self.forward(p, ids, offsets, mode)?;
         let mut d_logits = Array2::from_elem(logits.dim(), T::ZERO);
         check_label_count(labels.len(), logits.nrows())?;
@@ -243,7 +260,7 @@ impl Classifier {
         if loss.is_finite() {
             self.backward(p, (ids, offsets), &cache, d_logits.view(), mode, grads)?;
         }
-        Ok(loss)
+        Ok((loss, logits))
     }
 
     /// Returns the mean multi-label loss of a batch, `−Σ_k (y_k ln p_k + (1 − y_k) ln(1 − p_k))` with the sigmoid
@@ -366,6 +383,34 @@ impl Classifier {
             let dx = self.backbone.backward(p, &cache.backbone, offsets, dx, Mode::Eval, grads)?;
             self.embeddings.backward_embedded(p, &cache.embeddings, dx, Mode::Eval, grads)
         })
+    }
+
+    /// Returns the embeddings of one sequence, with positions and token types: (tokens, d_model).
+    ///
+    /// # Errors
+    /// If an id or the length exceeds the model's limits.
+    pub fn embed<T: Real>(&self, p: &Params<T>, ids: &[u32]) -> Result<Array2<T>> {
+        let offsets = Offsets::from_lengths([ids.len()]);
+        Ok(self.embeddings.forward(p, Tokens::new(ids, &offsets), Mode::Eval)?.0)
+    }
+
+    /// Returns the scaled vectors of the embedding table for one sequence, and the vectors of its positions, which are 0
+    /// if positions act inside attention: (tokens, d_model) each.
+    ///
+    /// # Errors
+    /// If an id or the length exceeds the model's limits.
+    pub fn token_and_position_vectors<T: Real>(&self, p: &Params<T>, ids: &[u32]) -> Result<(Array2<T>, Array2<T>)> {
+        let offsets = Offsets::from_lengths([ids.len()]);
+        self.embeddings.token_and_position_vectors(p, Tokens::new(ids, &offsets))
+    }
+
+    /// Returns a reader of the residual stream, whose logits are (sequences, classes). `None` for a recurrent network.
+    pub fn residual_reader<'a, T: Real>(&'a self, p: &'a Params<T>) -> Option<ResidualReader<'a, T>> {
+        let Backbone::Transformer(encoder) = &self.backbone else { return None };
+        Some(ResidualReader::new(encoder, p, move |x, offsets| {
+            let (pooled, _) = self.config.pooling.forward(encoder.normalize(p, x)?.view(), offsets);
+            Ok(self.head.forward(p, pooled, Mode::Eval)?.0)
+        }))
     }
 
     /// Returns the attention of a layer, or `None` for a recurrent network.

@@ -1,5 +1,6 @@
 //! A language model: a causal encoder that predicts the next token (Radford et al. 2018).
 
+use super::ResidualReader;
 use super::text_encoder::{TextEncoder, TextEncoderConfig};
 use crate::Result;
 use crate::layers::{
@@ -184,6 +185,40 @@ impl LanguageModel {
     ) -> Result<()> {
         let offsets = Offsets::from_lengths([ids.len()]);
         self.backbone.trace_layers(p, Tokens::new(ids, &offsets), each)
+    }
+
+    /// Returns the embeddings of one sequence, with positions: (tokens, d_model).
+    ///
+    /// # Errors
+    /// If an id or the length exceeds the model's limits.
+    pub fn embed<T: Real>(&self, p: &Params<T>, ids: &[u32]) -> Result<Array2<T>> {
+        self.backbone.embed(p, Tokens::new(ids, &Offsets::from_lengths([ids.len()])))
+    }
+
+    /// Returns the scaled vectors of the embedding table for one sequence, and the vectors of its positions, which are 0
+    /// if positions act inside attention: (tokens, d_model) each.
+    ///
+    /// # Errors
+    /// If an id or the length exceeds the model's limits.
+    pub fn token_and_position_vectors<T: Real>(&self, p: &Params<T>, ids: &[u32]) -> Result<(Array2<T>, Array2<T>)> {
+        let offsets = Offsets::from_lengths([ids.len()]);
+        self.backbone.token_and_position_vectors(p, Tokens::new(ids, &offsets))
+    }
+
+    /// Returns a reader of the residual stream, with the logits of the token after each token: (tokens, vocabulary).
+    pub fn residual_reader<'a, T: Real>(&'a self, p: &'a Params<T>) -> ResidualReader<'a, T> {
+        let encoder = self.backbone.encoder();
+        ResidualReader::new(encoder, p, move |x, _| self.output_layer().logits(p, encoder.normalize(p, x)?.view()))
+    }
+
+    /// Returns a reader of the residual stream, with the logits of the token after each sequence: (sequences,
+    /// vocabulary).
+    pub fn next_token_reader<'a, T: Real>(&'a self, p: &'a Params<T>) -> ResidualReader<'a, T> {
+        let encoder = self.backbone.encoder();
+        ResidualReader::new(encoder, p, move |x, offsets| {
+            let x = encoder.normalize(p, last_rows(&x, offsets))?;
+            self.output_layer().logits(p, x.view())
+        })
     }
 
     /// The attention of a layer.

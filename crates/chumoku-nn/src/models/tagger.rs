@@ -1,6 +1,7 @@
 //! A tagger: an encoder that predicts a tag for each unit (word or character) of a text from the vector of the unit's
 //! token (Devlin et al. 2019, section 5.3).
 
+use super::ResidualReader;
 use super::text_encoder::{TextEncoder, TextEncoderCache, TextEncoderConfig};
 use crate::Result;
 use crate::layers::{
@@ -147,6 +148,29 @@ impl TokenTagger {
         })
     }
 
+    /// Returns the logits of each unit at each depth of one sequence: read from the embeddings, and from the residual
+    /// stream after each layer (the logit lens).
+    ///
+    /// # Shapes
+    /// (units, tags) for each depth.
+    ///
+    /// # Errors
+    /// If an id, a unit or the length exceeds the model's limits.
+    pub fn logit_lens<T: Real>(
+        &self,
+        p: &Params<T>,
+        tokens: Tokens<'_>,
+        units: TaggedUnits<'_>,
+    ) -> Result<Vec<Array2<T>>> {
+        let places = self.clamped_positions(units, tokens.ids.len())?;
+        let encoder = self.encoder.encoder();
+        let reader = ResidualReader::new(encoder, p, |x, _| {
+            let x = encoder.normalize(p, x)?;
+            Ok(self.head.forward(p, self.unit_vectors(p, &x, units, &places)?, Mode::Eval)?.0)
+        });
+        reader.logit_lens(&reader.record(self.encoder.embed(p, tokens)?)?)
+    }
+
     /// Returns only the logits, the same as [`TokenTagger::forward`] in evaluation mode.
     ///
     /// Sequences go through all layers in groups that are small enough to stay in a core's cache.
@@ -192,13 +216,29 @@ impl TokenTagger {
         mode: Mode,
         grads: &mut Params<T>,
     ) -> Result<T> {
+        self.loss_and_logits(p, tokens, (units, tags), options, mode, grads).map(|(loss, _)| loss)
+    }
+
+    /// Returns [`loss`](Self::loss) and the logits, (units, tags), from which it was computed.
+    ///
+    /// # Errors
+    /// Like [`loss`](Self::loss).
+    pub fn loss_and_logits<T: Real>(
+        &self,
+        p: &Params<T>,
+        tokens: Tokens<'_>,
+        (units, tags): (TaggedUnits<'_>, &[u32]),
+        options: &CrossEntropy<'_, T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<(T, Array2<T>)> {
         let (logits, cache) = self.forward(p, tokens, units, mode)?;
         let mut d_logits = zeros(logits.dim());
         let loss = cross_entropy(numbers(&logits.view()), tags, options, numbers_mut(&mut d_logits))?;
         if loss.is_finite() {
             self.backward(p, (tokens, units), &cache, d_logits.view(), mode, grads)?;
         }
-        Ok(loss)
+        Ok((loss, logits))
     }
 
     /// Adds the parameter gradients to `grads`; `d_logits` is the gradient of the logits.

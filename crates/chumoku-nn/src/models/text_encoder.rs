@@ -145,6 +145,23 @@ impl TextEncoder {
         self.encoder.hidden_states(p, x, tokens.offsets)
     }
 
+    /// Returns the embeddings of tokens, the input of the first layer: (tokens, d_model).
+    ///
+    /// # Errors
+    /// If an id or a length exceeds the model's limits.
+    pub(super) fn embed<T: Real>(&self, p: &Params<T>, tokens: Tokens<'_>) -> Result<Array2<T>> {
+        Ok(self.embeddings.forward(p, tokens, Mode::Eval)?.0)
+    }
+
+    /// Returns the scaled vectors of the embedding table, and the vectors of the positions.
+    pub(super) fn token_and_position_vectors<T: Real>(
+        &self,
+        p: &Params<T>,
+        tokens: Tokens<'_>,
+    ) -> Result<(Array2<T>, Array2<T>)> {
+        self.embeddings.token_and_position_vectors(p, tokens)
+    }
+
     /// Like [`TextEncoder::forward`] in evaluation mode, without a cache.
     ///
     /// # Errors

@@ -379,6 +379,30 @@ impl Translator {
         self.target_embedding.logits(p, y.view())
     }
 
+    /// Returns the logits of every target token at each depth of the decoder: read from the embeddings, and from the
+    /// output of each layer (the logit lens).
+    ///
+    /// # Shapes
+    /// (target tokens, target vocabulary) for each depth.
+    ///
+    /// # Errors
+    /// If an id or a length exceeds the model's limits, or the shapes do not match.
+    pub fn logit_lens<T: Real>(&self, p: &Params<T>, batch: &TranslationBatch) -> Result<Vec<Array2<T>>> {
+        let [source_offsets, target_offsets] = batch.offsets();
+        let memory = self.encode(p, &batch.source, &source_offsets)?;
+        let memory = Memory { output: memory.view(), offsets: &source_offsets };
+        let input = DecoderInput { offsets: &target_offsets, memory };
+        let mut x = self.target_embedding.forward(p, &batch.input)?;
+        self.target_position.forward(p, &mut x, &target_offsets)?;
+        let read = |x: Array2<T>| self.target_embedding.logits(p, self.decoder.normalize(p, x)?.view());
+        let mut found = vec![read(x.clone())?];
+        for layer in self.decoder.layers() {
+            x = layer.forward(p, x, input, Mode::Eval)?.0;
+            found.push(read(x.clone())?);
+        }
+        Ok(found)
+    }
+
     /// Traces one attention of a layer while the model reads one pair.
     ///
     /// # Errors

@@ -694,3 +694,52 @@ fn language_model_training<T: Number>() {
         T::round_from(model.loss(p, [&ids, &next], &offsets, Mode::Eval, Some(grads)).unwrap())
     });
 }
+
+/// Activation patching and the logit lens, at every site of an encoder, against PyTorch's numbers.
+fn activation_patching<T: Number>(name: &str, norm_order: NormOrder, activation: &str) {
+    let case = GoldenCase::<T>::read(name);
+    let classifier = Classifier::new(ClassifierConfig {
+        vocab_size: 20,
+        num_classes: 3,
+        backbone: config(2, norm_order, activation, 1).into(),
+        position: PositionKind::Sinusoidal,
+        max_length: 64,
+        pooling: Pooling::Mean,
+        embedding_dropout: 0.0,
+        head_dropout: 0.0,
+        head_dense: None,
+        embeddings: InputEmbeddingsOptions::default(),
+    })
+    .unwrap();
+    let mut p = Params::<T>::zeros(classifier.layout());
+    for ParamView { name, range, .. } in classifier.layout().iter() {
+        p.values_mut()[range].copy_from_slice(&case.values(&format!("param.{name}")));
+    }
+    let pairs: Vec<[usize; 2]> =
+        case.ids("in.pairs").chunks_exact(2).map(|pair| [pair[0] as usize, pair[1] as usize]).collect();
+    let reader = classifier.residual_reader(&p).unwrap();
+    let embed = |name: &str| classifier.embed(&p, &case.ids(name)).unwrap();
+    let found = reader.patch(["in.text", "in.other"].map(embed), &pairs).unwrap();
+    case.assert_array_close("out.unpatched", found.unpatched.view());
+    for (kind, arrays) in
+        [("residual", &found.residual), ("heads", &found.heads), ("feed_forward", &found.feed_forward)]
+    {
+        assert_eq!(arrays.len(), if kind == "residual" { 3 } else { 2 });
+        for (layer, array) in arrays.iter().enumerate() {
+            case.assert_array_close(&format!("out.{kind}{layer}"), array.view());
+        }
+    }
+    let recording = reader.record(embed("in.text")).unwrap();
+    let lens: Vec<T> = reader.logit_lens(&recording).unwrap().iter().flatten().copied().collect();
+    case.assert_close("out.lens", &lens);
+    // A layer adds its outputs to the residual stream.
+    if norm_order == NormOrder::Pre {
+        for layer in 0..2 {
+            let sum = &recording.residual[layer] + &recording.attention[layer] + &recording.feed_forward[layer];
+            let (sum, next) = (sum.mapv(Into::<f64>::into), recording.residual[layer + 1].mapv(Into::<f64>::into));
+            compare("sum", sum.as_slice().unwrap(), next.as_slice().unwrap(), RULE).unwrap();
+        }
+    }
+}
+both!(patching_of_a_pre_norm_encoder, activation_patching, "activation_patching_pre", NormOrder::Pre, "gelu");
+both!(patching_of_a_post_norm_encoder, activation_patching, "activation_patching_post", NormOrder::Post, "relu");

@@ -1,8 +1,8 @@
 //! Heatmap grids: many small heatmaps side by side, such as all heads of a model or one head during training.
 
-use super::heatmap::{ColorScale, Heatmap};
-use super::{Canvas, Lang};
-use crate::picture::{Paint, SceneItem, SceneText};
+use super::heatmap::{ColorScale, FigureAxis, Heatmap};
+use super::{Canvas, Lang, estimated_text_width};
+use crate::picture::{Paint, SceneItem, SceneText, TextAnchor};
 use crate::terminal::{ColorDepth, Painter as Colour};
 use crate::width::{align_left, truncate, wrap};
 use chumoku::lang::show_controls;
@@ -18,6 +18,10 @@ pub struct HeatmapGrid {
 
 /// Side length of a small heatmap.
 const SIDE: f64 = 132.0;
+/// Distance between small heatmaps, from left to left and from top to top.
+const STEP: [f64; 2] = [SIDE + 18.0, SIDE + 36.0];
+/// Width of a label in columns.
+const MAX_LABEL_WIDTH: usize = 14;
 /// Maximum number of cells along a side of a small heatmap: larger ones are max-pooled.
 pub(crate) const MAX_CELLS_PER_SIDE: usize = 64;
 
@@ -63,10 +67,56 @@ pub(crate) fn max_pooled(map: &Heatmap, most: usize) -> PooledHeatmap {
 }
 
 impl HeatmapGrid {
+    /// Returns the axes of the heatmaps, if they all have the same.
+    fn shared_axes(&self) -> Option<[&FigureAxis; 2]> {
+        let first = self.maps.first()?;
+        let is_same = |map: &Heatmap| map.rows == first.rows && map.columns == first.columns;
+        self.maps.iter().all(is_same).then_some([&first.rows, &first.columns])
+    }
+
+    /// Draws the labels of rows left of the first column of heatmaps, and those of columns above the first row. Returns
+    /// the room that they take.
+    fn draw_labels(&self, [x0, y0]: [f64; 2], rows: usize, canvas: &mut Canvas<'_>) -> [f64; 2] {
+        let Some(axes) = self.shared_axes() else { return [0.0; 2] };
+        let cell = SIDE / axes.map(|axis| axis.labels.len()).into_iter().fold(1, usize::max) as f64;
+        let size = cell.clamp(6.0, 10.0);
+        let every = (size * 1.1 / cell).ceil().max(1.0) as usize;
+        let label = |axis: &FigureAxis, i: usize| truncate(&show_controls(&axis.label_of(i)), MAX_LABEL_WIDTH);
+        let room = axes.map(|axis| {
+            let widths = (0..axis.labels.len()).map(|i| estimated_text_width(&label(axis, i), size));
+            widths.fold(0.0, f64::max) + 8.0
+        });
+        // Column labels lean.
+        let [left, top] = [room[0], room[1] * 0.85];
+        for row in 0..rows {
+            for i in (0..axes[0].labels.len()).step_by(every) {
+                let y = y0 + top + row as f64 * STEP[1] + 14.0 + (i as f64 + 0.5) * cell + size * 0.36;
+                let text = SceneText::new([x0 + left - 4.0, y], label(axes[0], i), size, Paint::SecondaryText);
+                canvas.text(text.with_anchor(TextAnchor::End));
+            }
+        }
+        let across = self.across().min(self.maps.len());
+        for column in 0..across {
+            for i in (0..axes[1].labels.len()).step_by(every) {
+                let x = x0 + left + column as f64 * STEP[0] + (i as f64 + 0.5) * cell + size * 0.3;
+                let text = SceneText::new([x, y0 + top - 3.0], label(axes[1], i), size, Paint::SecondaryText);
+                canvas.text(SceneText { rotation: -55.0, ..text });
+            }
+        }
+        [left, top]
+    }
+
+    /// The number of heatmaps in a row.
+    fn across(&self) -> usize {
+        let count = self.maps.len().max(1);
+        if self.columns > 0 { self.columns } else { (count as f64).sqrt().ceil() as usize }.min(12)
+    }
+
     pub(super) fn draw(&self, [x0, y0]: [f64; 2], canvas: &mut Canvas<'_>) -> [f64; 2] {
         let count = self.maps.len().max(1);
-        let across = if self.columns > 0 { self.columns } else { (count as f64).sqrt().ceil() as usize }.min(12);
-        let [step_x, step_y] = [SIDE + 18.0, SIDE + 36.0];
+        let (across, [step_x, step_y]) = (self.across(), STEP);
+        let [left, top] = self.draw_labels([x0, y0], self.maps.len().div_ceil(across), canvas);
+        let [x0, y0] = [x0 + left, y0 + top];
         let mut bottom = y0;
         for (index, map) in self.maps.iter().enumerate() {
             let [x, y] = [x0 + (index % across) as f64 * step_x, y0 + (index / across) as f64 * step_y];

@@ -8,6 +8,7 @@
 //! - `heatmap`: heatmaps
 //! - `heatmap_grid`: many small heatmaps
 //! - `lines`: lines between words
+//! - `network_map`: the steps of a network as blocks
 //! - `page`: pages of figures
 //! - `panels`: curves in panels
 //! - `scatter`: predicted and true numbers
@@ -20,6 +21,7 @@ mod effects;
 mod heatmap;
 mod heatmap_grid;
 mod lines;
+mod network_map;
 mod page;
 mod panels;
 mod scatter;
@@ -33,6 +35,7 @@ pub use heatmap::{ColorScale, FigureAxis, Heatmap};
 pub use heatmap_grid::HeatmapGrid;
 pub(crate) use heatmap_grid::{MAX_CELLS_PER_SIDE, PooledHeatmap, max_pooled, pooling_note};
 pub use lines::{AttentionLine, AttentionLines};
+pub use network_map::{BlockRole, MapBlock, NetworkMap};
 pub use page::figures_to_html;
 pub(crate) use page::{PageWidget, figures_page, page_sources};
 pub use panels::CurvePanels;
@@ -86,6 +89,8 @@ pub enum Content {
     Panels(CurvePanels),
     /// The tree of a search.
     SearchTree(SearchTree),
+    /// The steps of a network.
+    NetworkMap(NetworkMap),
 }
 
 /// The items of a picture while it is drawn.
@@ -132,6 +137,7 @@ impl Figure {
             Content::ColoredText(effects) => effects.draw([MARGIN, 76.0], &mut canvas),
             Content::Panels(panels) => panels.draw([MARGIN, 76.0], &mut canvas),
             Content::SearchTree(tree) => tree.draw([MARGIN, 76.0], &mut canvas),
+            Content::NetworkMap(map) => map.draw([MARGIN, 76.0], &mut canvas),
         };
         items.extend(content);
         let titles = [(&title, 18.0, 120), (&subtitle, TEXT_SIZE, 160)];
@@ -165,6 +171,7 @@ impl Figure {
             Content::ColoredText(effects) => vec![effects.table(self.lang)],
             Content::Panels(panels) => panels.tables(),
             Content::SearchTree(tree) => vec![tree.table(self.lang)],
+            Content::NetworkMap(map) => vec![map.table(self.lang)],
         }
     }
 
@@ -184,7 +191,11 @@ impl Figure {
             Content::Scatter(scatter) => scatter.terminal_lines(width, self.lang),
             Content::ColoredText(effects) => effects.terminal_lines(width, paint),
             Content::SearchTree(tree) => tree.terminal_lines(width, paint, self.lang),
-            Content::Lines(_) | Content::Curves(_) | Content::ScoreBreakdown(_) | Content::Panels(_) => {
+            Content::Lines(_)
+            | Content::Curves(_)
+            | Content::ScoreBreakdown(_)
+            | Content::Panels(_)
+            | Content::NetworkMap(_) => {
                 let tables = self.tables();
                 tables.iter().flat_map(|table| table.terminal_lines(width, paint, self.lang)).collect()
             }
@@ -213,6 +224,7 @@ impl Figure {
             Content::ColoredText(effects) => ("effects", effects.to_json()),
             Content::Panels(panels) => ("panels", panels.to_json()),
             Content::SearchTree(tree) => ("tree", tree.to_json()),
+            Content::NetworkMap(map) => ("network", map.to_json()),
         };
         object.insert(kind.into(), content);
         Value::Object(object)

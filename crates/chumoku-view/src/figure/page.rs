@@ -48,10 +48,10 @@ pub(crate) fn figures_page(title: &str, figures: &[[Figure; 2]], player: PageWid
         "<!doctype html>\n<html lang=\"{}\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" \
          content=\"default-src 'none'; script-src '{}'; style-src '{}'; base-uri 'none'; form-action 'none'\">\n<meta \
          name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"generator\" content=\"Chumoku\">\n\
-         <title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n<header>{headings}<div \
-         class=\"tools\"><button type=\"button\" id=\"en\" lang=\"en\">English</button><button type=\"button\" id=\"ja\" \
-         lang=\"ja\">日本語</button><button type=\"button\" id=\"theme\" aria-label=\"theme, 表示\">◐</button></div></header>\n\
-         <main>\n{}",
+         <title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n<header><p class=\"brand\"><span class=\"seal\" \
+         lang=\"ja\" aria-hidden=\"true\">注</span>Chumoku</p>{headings}<div class=\"tools\"><div class=\"pair\" role=\"group\" \
+         aria-label=\"Language, 言語\"><button type=\"button\" id=\"en\" lang=\"en\">English</button><button type=\"button\" \
+         id=\"ja\" lang=\"ja\">日本語</button></div><button type=\"button\" id=\"theme\"></button></div></header>\n<main>\n{}",
         lang.code(),
         hash(&script),
         hash(&style),

@@ -70,11 +70,11 @@ function thumbs() {
   fillSelect('sort', sorts.map(sort => [sort, T.sorts[sort]]), S.sort);
   $('sort-box').hidden = sorts.length < 2;
   box.classList.toggle('many', D.heads > 4);
-  box.style.gridTemplateColumns = `repeat(${columnsOf()}, ${D.heads > 4 ? 38 : Math.min(76, Math.floor(256 / D.heads))}px)`;
+  box.style.gridTemplateColumns = `repeat(${columnsOf()}, ${D.heads > 4 ? 33 : Math.min(76, Math.floor(256 / D.heads))}px)`;
   box.setAttribute('aria-label', T.allHeads);
   box.replaceChildren(...ordered().map(head => {
     const { l, h } = head, text = figureText(S.sort, head), isSink = statisticsOf(head)?.role === 'sink';
-    const named = [T.thumb(l + 1, h + 1), ...text ? [S.sort === 'layer' ? text : `${T.sorts[S.sort]} ${text}`] : [], ...isSink && S.sort !== 'role' && S.sort !== 'layer' ? [T.sinkBadge] : []].join(T.list);
+    const named = [T.thumb(l + 1, h + 1), ...text ? [`${T.sorts[S.sort === 'layer' ? 'role' : S.sort]} ${text}`] : [], ...isSink && S.sort !== 'role' && S.sort !== 'layer' ? [T.sinkBadge] : []].join(T.list);
     const button = el('button', { type: 'button', class: isSink ? 'thumb sink' : 'thumb', role: 'radio', 'aria-label': named, title: named, head }, canvases[l * D.heads + h],
       el('span', { class: 'tag', text: `L${l + 1}·H${h + 1}` }), el('span', { class: 'figure', text: text || '\u00a0' }));
     button.addEventListener('click', () => choose(l, h));

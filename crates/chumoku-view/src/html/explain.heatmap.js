@@ -39,7 +39,7 @@ const labelMax = Math.max(24, ...labels.map(widthOf));
 const indexWidth = widthOf(String(n)) + 8;
 function geometry(width) {
   const left = Math.ceil(labelMax + indexWidth + 18), flat = Math.ceil(labelMax * .71) + 8;
-  const cell = Math.floor(Math.min(46, Math.max(18, (width - left - flat - 4) / n)));
+  const cell = Math.floor(Math.min(40, Math.max(18, (width - left - flat - 4) / n)));
   // Narrow columns need steeper headings, which would overlap otherwise.
   const lean = cell < 24 ? Math.PI / 3 : Math.PI / 4;
   const rise = Math.ceil(labelMax * Math.sin(lean)) + 8, over = Math.ceil(labelMax * Math.cos(lean)) + 8;

@@ -23,6 +23,7 @@ function readHash() {
   if (S.key < 0) S.query = -1;
   S.view = oneOf('view', VIEWS.filter(view => hasView[view]), 'heatmap');
   S.sort = oneOf('sort', Object.keys(SORTS).filter(isThere), 'layer');
+  S.heads = (p.get('heads') || '').split(',').map(text => fromOne(text, D.heads)).filter(h => h >= 0);
   S.least = counted('least', 50, LEAST - 1) + 1;
   S.off = p.get('off') === '1' && WITHOUT.size > 0;
   S.from = counted('from', pieces.length, -1);
@@ -42,6 +43,7 @@ function writeHash() {
   put('side', S.side, 'query');
   if (S.query >= 0) { p.set('query', S.query + 1); p.set('key', S.key + 1); }
   put('sort', S.sort, 'layer');
+  put('heads', S.heads.map(h => h + 1).join(), '');
   put('least', S.least, LEAST);
   put('off', Number(S.off), 0);
   if (S.view === 'depth') { p.set('from', S.from + 1); p.set('to', S.to + 1); put('order', S.order, 'dimension'); }
@@ -57,6 +59,9 @@ function startDepth() {
 }
 let T;
 
+// Words that the language model wrote itself.
+const isWritten = i => known(D.prompt_words) && i >= D.prompt_words;
+
 // ---- words with their scores ----
 const kana = isKana(D.text), texts = D.text.split('\u001f');
 function tiles() {
@@ -64,17 +69,19 @@ function tiles() {
   const box = $('tiles'), most = [...scores, ...beyond.map(w => w.score)].reduce((m, s) => Math.max(m, Math.abs(s) || 0), 0) || 1;
   box.dir = flows(D.text);
   box.classList.toggle('long', n + beyond.length > 80);
-  const barOf = s => { const bar = el('i', { class: s < 0 ? 'against' : 'for' }); bar.style.height = (Math.abs(s) / most * 46 || 0).toFixed(2) + '%'; return bar; };
+  // The largest effect has the strongest color that leaves the word legible.
+  const word = (name, s) => { const node = el('bdi', { class: 'word', text: clip(name) }); node.style.setProperty('--effect', (Math.abs(s) / most * .55 || 0).toFixed(3)); return node; };
+  const kind = s => s < 0 ? 'tile minus' : 'tile';
   box.replaceChildren(...names.map((name, i) => {
-    const s = scores[i], bar = barOf(s), { special } = D.words[i], text = both(s, whole?.[i]);
-    const tile = el('button', { type: 'button', class: special ? 'tile special' : 'tile', 'aria-pressed': S.word === i, 'aria-label': T.tile(name, i + 1, text), title: special ? T.special : clip(name, 200) },
-      el('span', { class: 'up' }, bar), el('bdi', { class: 'word', text: clip(name) }), el('span', { class: 'strip' }), el('span', { class: 'score', text: special ? '\u00a0' : text }));
+    const s = scores[i], { special } = D.words[i], text = both(s, whole?.[i]);
+    const tile = el('button', { type: 'button', class: (special ? 'tile special' : kind(s)) + (isWritten(i) ? ' written' : ''), 'aria-pressed': S.word === i, 'aria-label': T.tile(name, i + 1, text), title: special ? T.special : clip(name, 200) },
+      word(name, s), el('span', { class: 'strip' }), el('span', { class: 'score', text: special ? '\u00a0' : text }));
     tile.addEventListener('click', () => hold(i));
     return tile;
   }));
   // Words beyond the input length cannot be selected, because they have no attention.
-  $('beyond').replaceChildren(...beyond.map(({ text, score, whole }, i) => el('span', { class: 'tile', title: T.tile(plain(text), n + i + 1, both(score, whole)) },
-    el('span', { class: 'up' }, barOf(score)), el('bdi', { class: 'word', text: clip(plain(text)) }), el('span', { class: 'score', text: both(score, whole) }))));
+  $('beyond').replaceChildren(...beyond.map(({ text, score, whole }, i) => el('span', { class: kind(score), title: T.tile(plain(text), n + i + 1, both(score, whole)) },
+    word(plain(text), score), el('span', { class: 'strip' }), el('span', { class: 'score', text: both(score, whole) }))));
   $('beyond').dir = flows(D.text);
   $('beyond').hidden = $('beyond-note').hidden = !beyond.length;
   $('beyond-note').textContent = T.beyond(beyond.length);
@@ -86,7 +93,7 @@ function strips() {
   const all = $('tiles').children;
   for (let i = 0; i < all.length; i++) {
     all[i].setAttribute('aria-pressed', S.word === i);
-    all[i].children[2].style.background = q < 0 || isMasked(q, i) ? 'none' : lut[shade(values[q * n + i], max)].css;
+    all[i].children[1].style.background = q < 0 || isMasked(q, i) ? 'none' : lut[shade(values[q * n + i], max)].css;
   }
 }
 
@@ -103,14 +110,16 @@ function best(w, value, rough) {
   return largestWords(names, i => value(i) > 0 ? value(i) : NaN, i => named(i, w), x => (rough ? '≈ ' : '') + percent(x, 1));
 }
 function heldSentence(w, side) {
-  const { values, rough } = shown(), to = best(w, k => values[w * n + k], rough), from = best(w, q => values[q * n + w], rough);
-  return side === 'key' ? T.seen(T.q(clip(names[w])), from) : (isDerived() ? T.taken : T.held)(T.q(clip(names[w])), to, from);
+  const { rough } = shown(), values = S.view === 'lines' ? lineWeights() : shown().values, to = best(w, k => values[w * n + k], rough), from = best(w, q => values[q * n + w], rough);
+  const before = w - 1, wrote = side !== 'key' && !isDerived() && isWritten(w) && before >= 0 ? T.gap + T.wrote(T.q(clip(names[w])), T.q(clip(names[before])), best(before, k => values[before * n + k], rough)) : '';
+  return (side === 'key' ? T.seen(T.q(clip(names[w])), from) : (isDerived() ? T.taken : T.held)(T.q(clip(names[w])), to, from)) + wrote;
 }
 function read(aloud) {
   const at = hover?.k >= 0 ? hover : S.query >= 0 && S.view !== 'lines' ? { q: S.query, k: S.key } : null;
   const word = hover?.side ? hover : { side: S.side, i: S.word };
   const text = S.view === 'lines' ? (word.i >= 0 ? heldSentence(word.i, word.side) : T.linesHint) : at ? cellSentence(at.q, at.k) : S.word >= 0 ? heldSentence(S.word) : T.hint;
   $('readout').textContent = text;
+  title();
   if (aloud) $('say').textContent = text;
 }
 function letGo() {
@@ -124,11 +133,45 @@ function hold(i) {
   if (S.view === 'depth' && S.word >= 0) inDepth({ from: firstPiece(S.word) });
 }
 
-// ---- lines ----
+// ---- lines: of one head, or of several of the layer, each in a color ----
+const lineHeads = () => [...new Set([S.head, ...S.heads])].sort((a, b) => a - b);
+const headColor = h => `hsl(${Math.round(360 * h / D.heads + 190) % 360} 62% ${theme() === 'dark' ? 66 : 38}%)`;
+function lineSets() {
+  const heads = lineHeads();
+  return heads.length < 2 ? undefined : heads.map(h => ({ numbers: arrayOf('weights', S.layer, h).values, color: headColor(h) }));
+}
+// Numbers at the words are those of the head, or the mean of several.
+let meanOf = '', mean;
+function lineWeights() {
+  const heads = lineHeads(), stamp = [S.layer, ...heads].join();
+  if (heads.length < 2) return shown().values;
+  if (stamp !== meanOf) {
+    mean = new Float32Array(square);
+    for (const h of heads) { const { values } = arrayOf('weights', S.layer, h); for (let i = 0; i < square; i++) mean[i] += values[i] / heads.length; }
+    meanOf = stamp;
+  }
+  return mean;
+}
+function lineChoices() {
+  const heads = lineHeads();
+  $('line-heads').hidden = D.heads < 2;
+  $('line-heads').setAttribute('aria-label', T.lineHeads);
+  $('line-heads').replaceChildren(el('span', { class: 'note', text: T.lineHeads }), ...Array.from({ length: D.heads }, (_, h) => {
+    const box = el('input', { type: 'checkbox', checked: heads.includes(h), disabled: h === S.head }), swatch = el('i');
+    swatch.style.background = heads.length < 2 ? 'var(--accent)' : headColor(h);
+    box.addEventListener('change', () => setLineHeads(box.checked ? [...S.heads, h] : S.heads.filter(other => other !== h), h));
+    return el('label', {}, box, ...heads.includes(h) ? [swatch] : [], String(h + 1));
+  }));
+}
+function setLineHeads(heads, focused) {
+  S.heads = [...new Set(heads)].sort((a, b) => a - b);
+  lineChoices(); draw(); table(); read(); writeHash();
+  $('line-heads').querySelectorAll('input')[focused]?.focus();
+}
 const SIDES = ['query', 'key'];
 const lines = makeLines($('lines-stage'), {
   names: [names, names], special: [D.words, D.words].map(list => list.map(w => w.special)),
-  numbers: () => shown().values, rough: () => shown().rough, least: () => S.least / 100 - 1e-9, row: () => 'shown', titles: () => [T.looks, T.looked],
+  numbers: () => lineWeights(), sets: lineSets, rough: () => shown().rough, least: () => S.least / 100 - 1e-9, row: () => 'shown', titles: () => [T.looks, T.looked],
   held: () => S.word < 0 ? null : { side: SIDES.indexOf(S.side), i: S.word },
   chosen: () => hover?.side ? { side: SIDES.indexOf(hover.side), i: hover.i } : S.word < 0 ? null : { side: SIDES.indexOf(S.side), i: S.word },
   hover: spot => aim(spot && { side: SIDES[spot.side], i: spot.i, q: spot.side ? -1 : spot.i }),
@@ -143,11 +186,11 @@ function holdLine(side, i) {
 // ---- the table: the same numbers for screen readers and for copying ----
 let tabled = '';
 function table() {
-  const stamp = [S.view, S.layer, S.head, S.lang, S.view === 'lines' && S.least].join();
+  const stamp = [S.view, S.layer, S.head, S.lang, S.view === 'lines' && [S.least, ...lineHeads()]].join();
   // A large table is built only when it is opened.
   if (S.view === 'depth' || stamp === tabled || !($('numbers-fold').open || n <= 60)) return;
   tabled = stamp;
-  const { values, rough } = shown(), isLines = S.view === 'lines', pairs = isLines && lines.list();
+  const { rough } = shown(), isLines = S.view === 'lines', values = isLines ? lineWeights() : shown().values, pairs = isLines && lines.list();
   const name = (tag, scope, i) => el(tag, { scope, title: clip(names[i], 200) }, el('small', { text: i + 1 }), el('bdi', { text: clip(names[i]) }));
   const caption = T.captions[S.view](S.layer + 1, S.head + 1, S.least, pairs.length) + (rough ? ` ${T.roughNote}` : '');
   const columns = isLines ? T.linesHead.map(text => el('th', { scope: 'col', text })) : [el('th', { scope: 'col', text: `${T.query} ${T.key}` }), ...names.map((_, k) => name('th', 'col', k)), el('th', { scope: 'col', class: 'sum', text: T.sum })];
@@ -163,18 +206,22 @@ function table() {
 }
 
 // ---- the rest of the page ----
+const SHOWN_CLASSES = 4;
 function classes() {
   const halves = D.parts ? [D.parts.attention, D.parts.ngrams] : [];
   const of = (list, label) => { const p = list.find(p => p.label === label); return p ? `${percent(p.probability, 1)} %` : '–'; };
   const headings = D.parts ? T.halves.map(t => el('th', { scope: 'col' }, el('div', { text: t }))) : [];
-  const rows = D.probabilities.map(p => {
+  const rows = D.probabilities.map((p, i) => {
     const fill = el('span', { class: 'fill' });
     fill.style.width = percent(p.probability, 2) + '%';
-    return el('tr', { class: p.label === D.label ? 'chosen' : '' }, el('th', { scope: 'row', title: p.label }, el('bdi', { text: plain(p.label) })), el('td', { class: 'meter', 'aria-hidden': 'true' }, el('span', { class: 'track' }, fill)),
+    return el('tr', { class: (p.label === D.label ? 'chosen' : '') + (i < SHOWN_CLASSES ? '' : ' further') }, el('th', { scope: 'row', title: p.label }, el('bdi', { text: plain(p.label) })), el('td', { class: 'meter', 'aria-hidden': 'true' }, el('span', { class: 'track' }, fill)),
       el('td', { class: 'whole', text: `${percent(p.probability, 1)} %` }), ...halves.map(half => el('td', { class: 'half', text: of(half, p.label) })));
   });
   const heading = D.parts ? [el('thead', {}, el('tr', {}, el('th', { 'aria-label': T.classHead }), el('td', { 'aria-hidden': 'true' }), ...headings))] : [];
-  $('classes').replaceChildren(...isModel ? [el('caption', { text: T.likeliest })] : [], ...heading, el('tbody', {}, ...rows));
+  const more = rows.length - SHOWN_CLASSES;
+  const all = more > 0 && !$('classes').classList.contains('open') ? [el('button', { type: 'button', class: 'all', text: T.moreClasses(more) })] : [];
+  for (const button of all) button.addEventListener('click', () => { $('classes').classList.add('open'); classes(); });
+  $('classes').replaceChildren(...isModel ? [el('caption', { text: T.likeliest })] : [], ...heading, el('tbody', {}, ...rows, ...all.map(button => el('tr', {}, el('td', { colSpan: 5 }, button)))));
 }
 // Feature columns: value and effect of each, with a bar to either side.
 function columns() {
@@ -189,10 +236,14 @@ function columns() {
     return el('tr', {}, el('th', { scope: 'row' }, el('bdi', { text: plain(c.name) })), el('td', {}, el('bdi', { text: c.said[S.lang] })), el('td', { text: signed(c.effect) }), el('td', { class: 'diverging', 'aria-hidden': 'true' }, fill));
   })));
 }
+// The title names the chosen word.
+function title() {
+  const word = S.word >= 0 ? S.word : S.query;
+  $('attention-title').textContent = T.attention(word < 0 ? '' : T.q(clip(names[word])), S.layer + 1, S.head + 1);
+}
 // Elements that show the chosen head and view.
 function place() {
   const isPicture = S.view !== 'lines' && S.view !== 'depth';
-  $('attention-title').textContent = T.attention;
   $('layer-now').textContent = T.layer(S.layer + 1, D.layers);
   $('head-now').textContent = T.head(S.head + 1, D.heads);
   $('layer-back').disabled = S.layer === 0; $('layer-on').disabled = S.layer === D.layers - 1;
@@ -214,15 +265,16 @@ function place() {
 function draw() {
   if (!D.layers) return;
   if (S.view === 'lines') {
+    lineChoices();
     lines.draw();
-    $('line-count').textContent = T.lineCount(lines.count());
+    $('line-count').textContent = T.lineCount(lines.count()) + (lineHeads().length > 1 ? T.lineMean : '');
   } else if (S.view !== 'depth') drawHeatmap();
   root.dataset.drawn ??= Math.round(performance.now());
 }
 const drawSoon = soon(draw);
 // Redraws everything that depends on the head and the view.
 function present(aloud) {
-  place(); about(); markThumb(); strips();
+  place(); about(); title(); markThumb(); strips();
   if (S.view === 'depth') depth(); else { legend(); read(aloud); draw(); table(); }
 }
 function choose(l, h) {
@@ -265,13 +317,16 @@ function show() {
   for (const id of ['text', 'tiles', 'map', 'lines', 'depth', 'numbers', 'pieces']) if (kana) $(id).lang = 'ja';
   const cls = T.q(isModel ? plain(D.attribution.class) : isEncoder ? clip(plain(D.attribution.class), 60) : D.attribution.class);
   $('effect-title').textContent = T.effect(cls);
-  $('effect-note').textContent = T.effectNote(said(D.attribution.method), said(D.attribution.unit)) + (D.attribution.whole ? T.gap + T.bothNote : '') + ['said_integral', 'said_curves'].map(name => D[name] ? T.gap + D[name][S.lang] : '').join('');
+  $('effect-note').textContent = T.effectNote(said(D.attribution.method), said(D.attribution.unit)) + ['said_integral', 'said_curves'].map(name => D[name] ? T.gap + D[name][S.lang] : '').join('');
   if ($('curves')) for (const node of $('curves').children) node.hidden = node.lang !== S.lang;
   $('shares').hidden = !D.shares;
   $('shares').textContent = D.shares ? D.shares[S.lang] : '';
   $('for-note').textContent = T.forNote(cls);
   $('against-note').textContent = isItself ? '' : T.againstNote(cls);
   $('against-note').parentElement.hidden = isItself;
+  $('trust-said').textContent = D.said_trust ? D.said_trust[S.lang] : '';
+  $('both-note').hidden = !D.attribution.whole && !known(D.prompt_words);
+  $('both-note').textContent = known(D.prompt_words) ? T.writtenNote : T.bothNote;
   $('joining').textContent = T.joining(said(D.joining));
   $('numbers-wide').setAttribute('aria-label', T.tableTitle);
   fillSelect('scale', Object.entries(T.scales), S.scale);
@@ -279,14 +334,24 @@ function show() {
   $('root').parentElement.title = T.rootHint;
   $('keys-help').replaceChildren(...T.keys.flatMap(([keys, what]) => [el('dt', {}, ...keys.split(' ').map(k => el('kbd', { text: k }))), el('dd', { text: what })]));
   $('pieces').replaceChildren(...names.map((_, w) => el('span', {}, el('small', { text: w + 1 }), ...(piecesOf[w] || []).map(text => el('code', { text })))));
-  classes(); tiles(); columns();
+  classes(); tiles(); columns(); patch(); lens(); way();
+  scrollHints();
   // Models without attention have no further cards.
   $('attention-card').hidden = !D.layers;
   if (!D.layers) { $('numbers-fold').hidden = true; return; }
   present(); thumbs();
 }
+// Figures that are wider than their place say that they scroll.
+function scrollHints() {
+  for (const node of document.querySelectorAll('.wide, #curves')) {
+    const scrolls = node.scrollWidth > node.clientWidth + 1;
+    node.classList.toggle('scrolls', scrolls);
+    node.dataset.scrolls = scrolls ? T.scrolls : '';
+  }
+}
+for (const fold of document.querySelectorAll('details')) fold.addEventListener('toggle', scrollHints);
 const piecesOf = [];
-if ($('curves')) $('tiles').parentElement.append($('curves'));
+if ($('curves')) $('curves-place').append($('curves'));
 for (const { word, text } of D.pieces) (piecesOf[word] ??= []).push(text);
 
 // ---- controls ----
@@ -324,7 +389,7 @@ addEventListener('keydown', e => {
   if (act) { e.preventDefault(); act(); }
 });
 system.addEventListener('change', () => { if (S.theme === 'auto') show(); });
-new ResizeObserver(drawSoon).observe($('view'));
+new ResizeObserver(() => { drawSoon(); scrollHints(); }).observe($('view'));
 
 const start = () => { readHash(); show(); reveal(); draw(); };
 addEventListener('hashchange', start);

@@ -8,20 +8,24 @@ function makeLines(stage, model) {
   const step = longest > 60 ? 20 : 26, head = 30, NUMBER = 56, LEVELS = 16;
   const labels = model.names.map(list => list.map(w => fitText(clip(w), 150)));
   const wordWidths = labels.map(list => Math.ceil(Math.max(40, ...list.map(widthOf))));
-  let size, found = { numbers: null };
+  let size, found = new Map();
 
   // The weights to draw, as q * columns + k, in levels from faint to strong; updated when they change.
-  function edges() {
-    const numbers = model.numbers(), least = model.least();
-    if (found.numbers === numbers && found.least === least) return found;
-    found = { numbers, least, count: 0, levels: Array.from({ length: LEVELS }, () => []) };
+  function edges(numbers = model.numbers()) {
+    const least = model.least(), old = found.get(numbers);
+    if (old?.least === least) return old;
+    const next = { least, count: 0, levels: Array.from({ length: LEVELS }, () => []) };
     for (let i = 0; i < numbers.length; i++) {
       if (!(numbers[i] >= least)) continue;
-      found.count += 1;
-      found.levels[Math.min(LEVELS - 1, Math.floor(numbers[i] * LEVELS))].push(i);
+      next.count += 1;
+      next.levels[Math.min(LEVELS - 1, Math.floor(numbers[i] * LEVELS))].push(i);
     }
-    return found;
+    if (found.size > 64) found = new Map();
+    found.set(numbers, next);
+    return next;
   }
+  // The sets of weights to draw, each in a color: one head, or several.
+  const sets = css => model.sets?.() ?? [{ numbers: model.numbers(), color: css.accent }];
   const list = () => edges().levels.flat().sort((a, b) => a - b);
 
   function draw() {
@@ -29,11 +33,12 @@ function makeLines(stage, model) {
     const [leftWidth, rightWidth] = wordWidths.map((width, side) => Math.max(width, Math.ceil(widthOf(titles[side])) - NUMBER));
     const width = Math.min(room - (head + longest * step > 860 ? 16 : 0), leftWidth + rightWidth + 2 * NUMBER + 460);
     size = { width, height: head + longest * step + 6 };
-    const { ctx, view } = viewport(stage, size), css = colors(), numbers = model.numbers(), { levels } = edges(), chosen = model.chosen();
+    const { ctx, view } = viewport(stage, size), css = colors(), numbers = model.numbers(), all = sets(css), chosen = model.chosen();
     const x0 = NUMBER + leftWidth + 12, x1 = width - NUMBER - rightWidth - 12, bend = (x1 - x0) * .45;
     const Y = i => head + (i + .5) * step - view.y, isIn = y => y > head - step && y < view.h + step;
+    let shift = 0;
     const curve = i => {
-      const a = Y(Math.floor(i / columns)), b = Y(i % columns);
+      const a = Y(Math.floor(i / columns)) + shift, b = Y(i % columns) + shift;
       if (Math.max(a, b) < head || Math.min(a, b) > view.h) return;
       ctx.moveTo(x0, a);
       ctx.bezierCurveTo(x0 + bend, a, x1 - bend, b, x1, b);
@@ -43,22 +48,24 @@ function makeLines(stage, model) {
     ctx.fillRect(0, 0, view.w, view.h);
     ctx.save();
     ctx.beginPath(); ctx.rect(0, head, view.w, view.h); ctx.clip();
-    ctx.strokeStyle = css.accent;
     let drawn = 0;
     // Lines of the chosen word are drawn last, above the others.
     for (const own of chosen ? [false, true] : [true]) {
-      levels.forEach((level, at) => {
+      all.forEach(({ numbers, color }, set) => edges(numbers).levels.forEach((level, at) => {
         const weight = (at + .5) / LEVELS;
+        ctx.strokeStyle = color;
         ctx.globalAlpha = own ? .25 + .75 * Math.sqrt(weight) : .16;
-        ctx.lineWidth = own ? .8 + 5 * weight : 1;
+        ctx.lineWidth = (own ? .8 + 5 * weight : 1) / Math.sqrt(all.length);
         ctx.beginPath();
+        // Lines of several heads run side by side.
+        shift = 3 * (set - (all.length - 1) / 2);
         for (const i of level) {
           if (model.row(Math.floor(i / columns)) === 'none' || (chosen && mine(i) !== own)) continue;
           curve(i);
           drawn += 1;
         }
         ctx.stroke();
-      });
+      }));
     }
     ctx.globalAlpha = 1;
     ctx.textBaseline = 'middle';
@@ -114,5 +121,5 @@ function makeLines(stage, model) {
     model.hold(to[0], within(to[1], model.names[to[0]].length));
     reveal();
   });
-  return { draw, drawSoon, reveal, list, count: () => edges().count };
+  return { draw, drawSoon, reveal, list, count: () => sets(colors()).reduce((sum, { numbers }) => sum + edges(numbers).count, 0) };
 }

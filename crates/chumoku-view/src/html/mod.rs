@@ -29,10 +29,12 @@ const EXPLAIN_PAGE: PageTemplate = PageTemplate {
         include_str!("../framed.js"),
         include_str!("page.js"),
         include_str!("lines.js"),
+        include_str!("lens.js"),
         include_str!("explain.strings.js"),
         include_str!("explain.heatmap.js"),
         include_str!("explain.heads.js"),
         include_str!("explain.depth.js"),
+        include_str!("explain.inside.js"),
         include_str!("explain.js")
     ),
 };
@@ -44,6 +46,7 @@ const ALIGNMENT_PAGE: PageTemplate = PageTemplate {
         include_str!("../framed.js"),
         include_str!("page.js"),
         include_str!("lines.js"),
+        include_str!("lens.js"),
         include_str!("alignment.strings.js"),
         include_str!("alignment.js")
     ),
@@ -86,7 +89,7 @@ pub fn alignment_to_html(alignment: &Alignment, first: [usize; 2], lang: Lang) -
     fields.extend(first_head_fields(first));
     let mut maps = ArrayElements::default();
     let size = alignment.target_words.len() * alignment.source_words.len();
-    maps.add_weights(&alignment.attention, size, alignment.heads, first);
+    maps.add_shares("weights", &alignment.attention, size, alignment.heads, first);
     ALIGNMENT_PAGE.page(lang, &escape_script_json(&Value::Object(fields).to_string()), &maps.elements)
 }
 
@@ -132,7 +135,10 @@ fn first_head_fields([layer, head]: [usize; 2]) -> [(String, Value); 2] {
 
 /// Maximum count of numbers that a page holds exactly. Larger arrays are stored as bytes if they are only drawn, or
 /// left out.
-const MAX_EXACT_NUMBERS: usize = 1 << 20;
+const MAX_EXACT_NUMBERS: usize = 1 << 16;
+
+/// Maximum count of derived numbers that a page holds as bytes. More are left out.
+const MAX_ROUGH_NUMBERS: usize = 1 << 20;
 
 /// Arrays of a page, one base64 element each.
 #[derive(Default)]
@@ -159,16 +165,16 @@ impl ArrayElements {
         }
     }
 
-    /// Adds the weights of every head: exact, unless there are too many; then all but those of the first head are
+    /// Adds a map of shares for every head: exact, unless there are too many; then all but those of the first head are
     /// bytes.
-    fn add_weights(&mut self, numbers: &[f32], size: usize, heads: usize, first: [usize; 2]) {
+    fn add_shares(&mut self, name: &str, numbers: &[f32], size: usize, heads: usize, first: [usize; 2]) {
         for (index, map) in numbers.chunks_exact(size.max(1)).enumerate() {
             let [layer, head] = [index / heads, index % heads];
             if numbers.len() <= MAX_EXACT_NUMBERS || [layer, head] == first {
-                self.add_element("weights", layer, Some(head), "f32", &f32_bytes(map));
+                self.add_element(name, layer, Some(head), "f32", &f32_bytes(map));
             } else {
                 let bytes: Vec<u8> = map.iter().map(|x| (x.clamp(0.0, 1.0) * 255.0).round() as u8).collect();
-                self.add_element("weights", layer, Some(head), "u8", &bytes);
+                self.add_element(name, layer, Some(head), "u8", &bytes);
             }
         }
     }
@@ -177,10 +183,10 @@ impl ArrayElements {
 fn array_elements(e: &Explanation, first: [usize; 2]) -> String {
     let square = e.words.len() * e.words.len();
     let mut maps = ArrayElements::default();
-    maps.add_weights(&e.attention, square, e.heads, first);
+    maps.add_shares("weights", &e.attention, square, e.heads, first);
     let DerivedAttention { value_weighted, rollout } = &e.derived;
-    if value_weighted.len() <= MAX_EXACT_NUMBERS {
-        maps.add_exact("value_weighted", value_weighted, square, Some(e.heads));
+    if value_weighted.len() <= MAX_ROUGH_NUMBERS {
+        maps.add_shares("value_weighted", value_weighted, square, e.heads, first);
     }
     if rollout.len() <= MAX_EXACT_NUMBERS {
         maps.add_exact("rollout", rollout, square, None);
@@ -266,12 +272,12 @@ fn page_data(explanation: &Explanation, first: [usize; 2]) -> String {
     }
     if !explanation.columns.is_empty() {
         let class = format!("\u{2068}{}\u{2069}", show_controls(&explanation.attribution.class));
-        let said = [
+        let texts = [
             ("title", both(&|lang| phrases::column_heading(lang, &class))),
             ("note", both(&|lang| phrases::column_note(lang, &class))),
         ];
         fields
-            .insert("said_columns".to_owned(), said.map(|(name, text)| (name.to_owned(), text)).into_iter().collect());
+            .insert("said_columns".to_owned(), texts.map(|(name, text)| (name.to_owned(), text)).into_iter().collect());
         if let Some(Value::Array(columns)) = fields.get_mut("columns") {
             for (shown, column) in columns.iter_mut().zip(&explanation.columns) {
                 shown["said"] = both(&|lang| phrases::column_value(lang, column));
@@ -288,6 +294,7 @@ fn page_data(explanation: &Explanation, first: [usize; 2]) -> String {
         let class = format!("\u{2068}{}\u{2069}", show_controls(&explanation.attribution.class));
         fields.insert("said_curves".to_owned(), both(&|lang| phrases::curves_note(lang, curves, &class)));
     }
+    fields.insert("said_trust".to_owned(), both(&|lang| phrases::trust_sentence(lang, explanation)));
     let phrases: Map<String, Value> = PHRASES.iter().map(|(en, ja)| ((*en).to_owned(), Value::from(*ja))).collect();
     fields.insert("phrases".to_owned(), phrases.into());
     escape_script_json(&Value::Object(fields).to_string())
@@ -345,7 +352,7 @@ mod tests {
             "src=",
         ];
         for PageTemplate { template, style, script } in [EXPLAIN_PAGE, ALIGNMENT_PAGE] {
-            assert!(template.len() + style.len() + script.len() < 118 * 1024);
+            assert!(template.len() + style.len() + script.len() < 150 * 1024);
             for word in banned {
                 assert!([template, style, script].iter().all(|text| !text.contains(word)), "{word}");
             }

@@ -134,7 +134,7 @@ for (const [event, is] of [['beforeprint', true], ['afterprint', false]]) addEve
 const theme = () => isPrinting ? 'light' : S.theme === 'auto' ? (system.matches ? 'dark' : 'light') : S.theme;
 function colors() {
   const style = getComputedStyle(root), get = name => style.getPropertyValue('--' + name).trim();
-  return { card: get('card'), ink: get('ink'), soft: get('soft'), accent: get('accent'), line: get('line'), hatch: get('hatch') };
+  return { card: get('card'), ink: get('ink'), soft: get('soft'), accent: get('accent'), against: get('against'), line: get('line'), hatch: get('hatch') };
 }
 
 // ---- canvases: as large as the visible part, over a space as large as the whole picture ----

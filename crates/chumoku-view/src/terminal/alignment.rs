@@ -143,6 +143,7 @@ mod tests {
             target: "B A".into(),
             is_given: false,
             is_cut: false,
+            lens: None,
             source_words: words(&["a", "b"]),
             target_words: words(&["B", "A"]),
             layers: 1,

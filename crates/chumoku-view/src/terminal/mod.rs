@@ -7,12 +7,14 @@
 //! - `color`: terminal colors
 //! - `explanation`: explanations
 //! - `heatmap`: heatmaps
+//! - `inner_steps`: patching and the logit lens
 
 mod alignment;
 mod cells;
 mod color;
 mod explanation;
 mod heatmap;
+mod inner_steps;
 
 pub use alignment::render_alignment;
 pub(crate) use cells::rounded_top;
@@ -20,6 +22,7 @@ pub use color::ColorDepth;
 pub(crate) use color::Painter;
 pub use explanation::render;
 pub(crate) use heatmap::{HeatmapPanel, legend};
+pub use inner_steps::{render_lens, render_patching};
 
 use chumoku::lang::Lang;
 

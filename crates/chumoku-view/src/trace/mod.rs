@@ -6,12 +6,14 @@
 //!
 //! # Files
 //!
+//! - `attention_controls`: options that a page changes
 //! - `attention_steps`: the steps of attention
 //! - `backward`: gradient rules of each operation
 //! - `builtin`: built-in examples
 //! - `caption`: titles and sources of examples
 //! - `check`: claims against true numbers
 //! - `classes`: logits, probabilities and loss
+//! - `equation`: operands and signs of formulas
 //! - `example`: files of examples
 //! - `expansion`: one number, term by term
 //! - `feed_forward`: the feed-forward network
@@ -42,6 +44,7 @@
 //! - `report`: results of a check in words
 //! - `size_claims`: claims about sizes
 //! - `spreadsheet_formulas`: spreadsheet formulas
+//! - `step_groups`: sections of a page
 //! - `step_kind`: quantity, gradient or moment
 //! - `sublayer`: residual connections and norms
 //! - `text`: traces in a terminal
@@ -51,12 +54,14 @@
 //! - `words`: sentences in both languages
 //! - `xlsx`: spreadsheets
 
+mod attention_controls;
 mod attention_steps;
 mod backward;
 mod builtin;
 mod caption;
 mod check;
 mod classes;
+mod equation;
 mod example;
 mod expansion;
 mod feed_forward;
@@ -88,6 +93,7 @@ mod report;
 mod size_claims;
 #[cfg(feature = "spreadsheets")]
 mod spreadsheet_formulas;
+mod step_groups;
 mod step_kind;
 mod sublayer;
 mod text;

@@ -24,6 +24,7 @@ mod snapshots;
 mod spreadsheet;
 mod tagged_in_browser;
 mod trace;
+mod trace_answers_in_browser;
 mod trace_in_browser;
 mod view;
 mod worked_examples;

@@ -9,7 +9,8 @@ use testkit::exhaustive;
 
 use crate::common::alignment;
 use crate::common::browser::{between, dom, open};
-use chumoku_view::{EnsembleHeadAblation, Explanation, Lang, alignment_to_html, to_html};
+use chumoku::explain::{LensAnswer, LogitLens, Patching, ResidualPath};
+use chumoku_view::{EnsembleHeadAblation, Explanation, LabelProbability, Lang, alignment_to_html, to_html};
 
 /// An attribute of the page's root element.
 fn root<'a>(dom: &'a str, name: &str) -> Option<&'a str> {
@@ -791,4 +792,132 @@ fn alignments_have_orders_lines_and_head_ablation() {
         .collect();
     assert_eq!(rows(&dom, "off-table", "tbody"), expected);
     assert!(between(&dom, "id=\"off-said\"", "</p>").contains("without 4 &lt;/script&gt;"));
+}
+
+/// An explanation with patching, a lens and the way of its tokens.
+fn with_inner_steps() -> Explanation {
+    let mut e = crate::common::english();
+    let tokens: Vec<String> = e.pieces.iter().map(|piece| piece.text.clone()).collect();
+    let (count, layers, heads) = (tokens.len(), e.layers, e.heads);
+    let mut other_tokens = tokens.clone();
+    other_tokens[4] = "really".into();
+    let number = |i: usize| (i as f32 * 0.37).sin() * 0.3;
+    let mut residual: Vec<f32> = (0..(layers + 1) * count).map(number).collect();
+    residual[4] = 1.0;
+    let answer = |label: &str, probability| LabelProbability { label: label.into(), probability };
+    e.patching = Some(Patching {
+        other: "The film was really good , but I really loved the unforgettable music .".into(),
+        tokens,
+        other_tokens,
+        aligned: (0..count).map(|i| [i, i]).collect(),
+        answers: [answer("positive", 0.91), answer("negative", 0.77)],
+        toward: "negative".into(),
+        away: Some("positive".into()),
+        differences: [-2.5, 1.25],
+        residual,
+        heads: (0..layers * heads).map(|i| if i == 5 { 0.83 } else { number(i) }).collect(),
+        feed_forward: (0..layers * count).map(number).collect(),
+    });
+    let depth = |l: usize| {
+        let p = [0.3 + 0.2 * l as f32, 0.5 - 0.2 * l as f32, 0.2];
+        let best = usize::from(p[1] > p[0]);
+        vec![LensAnswer {
+            label: e.probabilities[best].label.clone(),
+            probability: p[best],
+            of_last: p[0],
+            probabilities: p.to_vec(),
+        }]
+    };
+    e.lens = Some(LogitLens { tokens: Vec::new(), depths: (0..=layers).map(depth).collect() });
+    let lengths = |rows: usize| (0..rows * count).map(|i| 1.0 + number(i).abs()).collect::<Vec<f32>>();
+    e.residual_path = Some(ResidualPath {
+        ids: (0..count as u32).collect(),
+        scale: 8.0,
+        embedding: lengths(1),
+        position: lengths(1),
+        residual: lengths(layers + 1),
+        heads: lengths(layers * heads),
+        attention: lengths(layers),
+        feed_forward: lengths(layers),
+    });
+    e
+}
+
+/// Returns the texts of the cells of a grid, row by row.
+fn grid_cells(dom: &str, id: &str) -> Vec<String> {
+    let body = between(between(dom, &format!("id=\"{id}\""), "</table>"), "<tbody>", "</tbody>");
+    body.split("<td").skip(1).map(|cell| between(cell, ">", "<").replace('−', "-")).collect()
+}
+
+#[test]
+fn patching_lens_and_way_show_their_numbers() {
+    let e = with_inner_steps();
+    let page = to_html(&e, [0; 2], Lang::En);
+    let Some(dom) = dom(&page, "word=5") else { return };
+    assert_quiet(&dom);
+    let patching = e.patching.as_ref().expect("patching");
+    for (id, numbers) in
+        [("patch-residual", &patching.residual), ("patch-heads", &patching.heads), ("patch-ff", &patching.feed_forward)]
+    {
+        let shown: Vec<f32> = grid_cells(&dom, id).iter().map(|cell| cell.parse().expect("a number")).collect();
+        assert_eq!(shown.len(), numbers.len(), "{id}");
+        assert!(shown.iter().zip(numbers).all(|(a, b)| (a - b).abs() <= 0.005_001), "{id}: {shown:?}");
+    }
+    let said = between(&dom, "id=\"patch-said\">", "</p>");
+    assert!(said.contains("head 2 of layer 2") && said.contains("83 %"), "{said}");
+    let lens: Vec<String> = grid_cells(&dom, "lens");
+    let expected: Vec<String> = e
+        .lens
+        .iter()
+        .flat_map(|lens| &lens.depths)
+        .flatten()
+        .flat_map(|answer| answer.probabilities.iter().map(|p| format!("{:.1} %", 100.0 * p)))
+        .collect();
+    assert_eq!(lens, expected);
+    // Every vector of the chosen word's token has a bar: table, position, then heads, attention and feed-forward.
+    let way = between(&dom, "id=\"way\"", "</ol>");
+    assert_eq!(way.matches("class=\"bar\"").count(), 3 + e.layers * (e.heads + 3));
+    assert!(way.contains(&format!("token {} of the table, × 8.00", e.residual_path.as_ref().expect("a path").ids[4])));
+    // The first screen has the sentence on trust; its evidence is folded.
+    assert!(between(&dom, "id=\"trust-said\">", "</span>").len() > 20);
+    assert!(!between(&dom, "<details id=\"trust\"", ">").contains("open"));
+    // Without them, no card is shown.
+    let Some(dom) = self::dom(&to_html(&crate::common::english(), [0; 2], Lang::En), "") else { return };
+    for card in ["patch-card", "lens-card", "way-card"] {
+        assert!(between(&dom, &format!("id=\"{card}\""), ">").contains("hidden"), "{card}");
+    }
+}
+
+#[test]
+fn several_heads_share_a_picture_of_lines() {
+    let e = crate::common::english();
+    let page = to_html(&e, [0; 2], Lang::En);
+    let count = |hash: &str| -> Option<usize> {
+        let dom = dom(&page, &format!("view=lines&least=10&{hash}"))?;
+        assert_quiet(&dom);
+        let said = between(&dom, "id=\"line-count\">", "</span>").to_owned();
+        Some(said.split(' ').next()?.parse().expect("a number"))
+    };
+    let lines = |head: usize| {
+        (0..e.words.len()).flat_map(|q| e.row(1, head, q)).filter(|&&weight| weight >= 0.1 - 1e-9).count()
+    };
+    let Some(one) = count("layer=2&head=1") else { return };
+    assert_eq!(one, lines(0));
+    assert_eq!(count("layer=2&head=1&heads=3,4"), Some(lines(0) + lines(2) + lines(3)));
+}
+
+/// A page of an encoder with the shape of MiniLM and 60 words stays below 2 MB.
+#[test]
+fn pages_of_sixty_words_are_small() {
+    let words = ["some", "words", "of", "a", "longer", "sentence"].repeat(10);
+    let mut e = crate::common::deep_of([6, 12], &words, false);
+    let (dim, tokens) = (32, e.pieces.len());
+    let depth = e.depth.as_mut().expect("queries and keys");
+    depth.dim = dim;
+    depth.queries = (0..72 * tokens * dim).map(|i| (i as f32).sin()).collect();
+    depth.keys.clone_from(&depth.queries);
+    let page = to_html(&e, [5, 0], Lang::En);
+    assert!(page.len() < 2_000_000, "{} bytes", page.len());
+    // Values weighted by length are still there.
+    assert_eq!(page.matches("data-name=\"value_weighted\"").count(), 72);
 }

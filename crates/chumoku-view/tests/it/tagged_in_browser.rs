@@ -87,6 +87,7 @@ fn span(text: &str) -> ExplainedSpan {
 fn tagged(count: usize) -> TaggedText {
     let text = format!("{SCRIPT} waits in Oslo now");
     TaggedText {
+        lens: None,
         model: "<model>".into(),
         spans: (0..count).map(|_| span(&text)).collect(),
         text,

@@ -355,7 +355,7 @@ fn very_large_pages_keep_queries_and_keys_of_one_head() {
         depth.queries = (0..maps * tokens * dim).map(|i| i as f32).collect();
         depth.keys = (0..maps * tokens * dim).map(|i| -1.0 - i as f32).collect();
     };
-    let most = (1 << 20) / (maps * tokens);
+    let most = (1 << 16) / (maps * tokens);
     // One dimension more than a page holds for all heads.
     with_dim(&mut e, most);
     let shown = from_page(&to_html(&e, [1, 2], Lang::En)).depth.expect("queries and keys");
@@ -388,8 +388,8 @@ fn truncated_texts_are_noted() {
     let page = to_html(&e, [0; 2], Lang::En);
     for lang in [Lang::En, Lang::Ja] {
         let text = render(&e, 0, 0, &with(TerminalOptions::default(), |o| (o.width, o.lang) = (200, lang)));
-        let said = text.lines().find(|line| line.contains("900")).expect("a sentence").trim().to_owned();
-        assert!(said.contains("15") && page.contains(&said), "{said}");
+        let sentence = text.lines().find(|line| line.contains("900")).expect("a sentence").trim().to_owned();
+        assert!(sentence.contains("15") && page.contains(&sentence), "{sentence}");
     }
     assert_eq!(from_json(&to_json(&e)).unwrap().cut, e.cut);
 }

@@ -2,6 +2,7 @@
 
 use super::explanation::{ExplanationError, Word};
 use super::json::{json_number, read_nested};
+use super::logit_lens::LogitLens;
 use super::statistics::measure_rows;
 use crate::lang::lang;
 use crate::{sorting, tr};
@@ -27,6 +28,9 @@ pub struct Alignment {
     pub is_given: bool,
     /// `true` if the source was truncated to the model's limit. The words are those that were read.
     pub is_cut: bool,
+    /// The target tokens that the output layer reads after each layer of the decoder, given the words before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lens: Option<LogitLens>,
     /// The words of the source. The last is the special end token.
     pub source_words: Vec<Word>,
     /// The words of the translation. The last is the special end token.
@@ -254,6 +258,7 @@ mod tests {
             target: "B A".into(),
             is_given: false,
             is_cut: false,
+            lens: None,
             source_words: words(&["a", "b"]),
             target_words: words(&["B", "A"]),
             layers: 1,

@@ -4,10 +4,11 @@ use super::attention_collector::{AttentionCollector, FramedText, display_word, i
 use super::attribution::{Attribution, AttributionMethod, PathIntegral, WordEffect};
 use super::columns;
 use super::explanation::{
-    EnsembleHeadAblation, EnsembleMembers, Explanation, ExplanationKind, HeadAblation, LabelProbability, Truncation,
-    Word, WordPiece, require_text,
+    EnsembleHeadAblation, EnsembleMembers, Explanation, ExplanationKind, HeadAblation, Truncation, Word, WordPiece,
 };
 use super::integrated_gradients::PathIntegrator;
+use super::label_probability::LabelProbability;
+use super::required_text::require_text;
 use crate::blend::Blend;
 use crate::prediction::Prediction;
 use crate::prediction::target::PredictionTarget;
@@ -208,6 +209,7 @@ impl TextClassifier {
             })
         });
         let without = without.collect::<Result<_>>()?;
+        let (lens, residual_path) = self.inner_steps(&ids, class, &order)?.unzip();
         let plain = words.iter().map(|word| display_word(text, word, &self.tokenizer));
         let pieces = tokens.iter().enumerate().flat_map(|(word, tokens)| tokens.clone().map(move |t| (word, t)));
         Ok(Explanation {
@@ -243,6 +245,10 @@ impl TextClassifier {
                 curves: None,
             },
             columns,
+            prompt_words: None,
+            lens,
+            residual_path,
+            patching: None,
         })
     }
 

@@ -7,22 +7,16 @@ use serde::{Deserialize, Serialize};
 use crate::blend::number::Estimate;
 use crate::hierarchy::Hierarchy;
 use crate::lang::{Lang, lang};
-use crate::{Error, Result, tr};
+use crate::{Result, tr};
 
 use super::attribution::Attribution;
 use super::columns::ColumnEffect;
+use super::label_probability::LabelProbability;
+use super::logit_lens::LogitLens;
+use super::patching::Patching;
 use super::random_heads::HeadShape;
+use super::residual_path::ResidualPath;
 use super::roles::{HeadStatistics, head_statistics};
-
-/// The error for an empty text.
-pub(super) fn empty_text_error() -> Error {
-    Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です"))
-}
-
-/// Checks that there is a text to explain.
-pub(super) fn require_text(text: &str) -> Result<()> {
-    if text.trim().is_empty() { Err(empty_text_error()) } else { Ok(()) }
-}
 
 /// One text with its prediction and the model's attention.
 ///
@@ -98,6 +92,19 @@ pub struct Explanation {
     /// The effect of each feature column on the prediction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<ColumnEffect>,
+    /// For a language model that wrote the end of the text: the number of words before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_words: Option<usize>,
+    /// The answers that the model's head reads after every layer. `None` for models without layers or answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lens: Option<LogitLens>,
+    /// The lengths of the vectors that add up to each token's residual stream. `None` for models without layers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub residual_path: Option<ResidualPath>,
+    /// The movement of the answer when values of another text are used, if it was requested
+    /// ([`TextClassifier::patch`](crate::TextClassifier::patch)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patching: Option<Patching>,
 }
 
 fn default_true() -> bool {
@@ -178,15 +185,6 @@ pub struct EnsembleHeadAblation {
     pub label: String,
     /// The class probabilities without the head, in the order of [`Explanation::probabilities`].
     pub probabilities: Vec<f32>,
-}
-
-/// A class and its probability.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LabelProbability {
-    /// The class.
-    pub label: String,
-    /// The probability, 0 to 1.
-    pub probability: f32,
 }
 
 /// Returns the nodes on the path to a class with their probabilities, for class trees.
@@ -388,6 +386,10 @@ impl Explanation {
             without: self.without.clone(),
             attribution: self.attribution.clone(),
             columns: self.columns.clone(),
+            prompt_words: self.prompt_words,
+            lens: self.lens.clone(),
+            residual_path: self.residual_path.clone(),
+            patching: self.patching.clone(),
         }
     }
 
@@ -525,6 +527,22 @@ impl Explanation {
                 "{what}には {expected} 個の数値が必要ですが、{found} 個です"
             )))
         };
+        let consistent = [
+            ("lens", self.lens.as_ref().is_none_or(|lens| lens.is_consistent(self.layers))),
+            (
+                "residual_path",
+                self.residual_path.as_ref().is_none_or(|path| path.is_consistent(self.layers, self.heads)),
+            ),
+            ("patching", self.patching.as_ref().is_none_or(|found| found.is_consistent(self.layers, self.heads))),
+        ];
+        if let Some((name, _)) = consistent.into_iter().find(|(_, is_consistent)| !is_consistent) {
+            return Err(ExplanationError::new(tr!(
+                "{name:?} does not fit the {} layers and {} heads of the explanation",
+                "{name:?} が、説明の層の数 {} とヘッドの数 {} に合いません",
+                self.layers,
+                self.heads
+            )));
+        }
         for (what, found, count) in [
             (
                 ["value-weighted attention", "バリューで重み付けしたアテンション"],

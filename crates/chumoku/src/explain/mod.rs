@@ -24,11 +24,16 @@
 //! - `integrated_gradients`: integrated gradients
 //! - `json`: explanations as JSON
 //! - `label_and_number_errors`: most confident wrong labels and numbers
+//! - `label_probability`: a class with its probability
+//! - `logit_lens`: the answer that the head reads after every layer
 //! - `loss`: loss of a text and its gradients
 //! - `merges`: segmentation by the tokenizer
 //! - `next_token`: explanation of the next token
 //! - `ngrams`: effects of n-grams
+//! - `patching`: values of one text replaced by those of another
 //! - `random_heads`: statistics of random heads
+//! - `required_text`: the check that there is a text
+//! - `residual_path`: lengths of the vectors that add up to each token's residual stream
 //! - `roles`: roles of heads
 //! - `similarity`: explanation of a similarity
 //! - `spans`: explanation of a span
@@ -55,11 +60,16 @@ mod highlighted;
 mod integrated_gradients;
 mod json;
 mod label_and_number_errors;
+mod label_probability;
+mod logit_lens;
 mod loss;
 mod merges;
 mod next_token;
 mod ngrams;
+mod patching;
 mod random_heads;
+mod required_text;
+mod residual_path;
 mod roles;
 mod similarity;
 mod spans;
@@ -82,14 +92,18 @@ pub use errors::{
 };
 pub use explanation::{
     DerivedAttention, EnsembleHeadAblation, EnsembleMembers, Explanation, ExplanationError, ExplanationKind,
-    HeadAblation, LabelProbability, QueriesAndKeys, Truncation, Word, WordPiece,
+    HeadAblation, QueriesAndKeys, Truncation, Word, WordPiece,
 };
 pub use faithfulness::{Faithfulness, MeanInterval, MethodFaithfulness};
 pub use forward_trace::{ForwardTrace, RecordedAnswer, RecordedDense, RecordedVector};
 pub use highlighted::HighlightedWord;
 pub use json::{from_json, json_number, shorten_numbers, to_json};
+pub use label_probability::LabelProbability;
+pub use logit_lens::{LensAnswer, LogitLens};
 pub use loss::{AnswerGradients, LossTarget, RecordedLoss};
 pub use merges::merges_of;
+pub use patching::{PatchedSite, Patching};
+pub use residual_path::ResidualPath;
 pub use roles::{HeadRole, HeadStatistics, role_rule};
 pub use spans::SpanQuery;
 pub use tagged_text::{

@@ -3,19 +3,20 @@
 use super::attention_collector::AttentionCollector;
 use super::attribution::Attribution;
 use super::classifier::JOINING;
-use super::explanation::{
-    Explanation, ExplanationKind, HeadAblation, LabelProbability, Truncation, Word, WordPiece, require_text,
-};
+use super::explanation::{Explanation, ExplanationKind, HeadAblation, Truncation, Word, WordPiece};
+use super::label_probability::LabelProbability;
+use super::required_text::require_text;
 use crate::inference::{BATCH_TOKENS, check_head};
 use crate::nn::Offsets;
 use crate::params::Params;
+use crate::sampling::Sampling;
 use crate::text::word_spans;
 use crate::text_models::generator::TextGenerator;
 use crate::text_models::settings::not_finite_error;
 use crate::{Error, Result, sorting};
 use chumoku_kernels::parallel_try_map;
 use chumoku_nn::probability::log_softmax;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 /// The number of next tokens in an explanation.
 const SHOWN_TOKENS: usize = 10;
@@ -64,6 +65,34 @@ impl TextGenerator {
             return Err(not_finite_error());
         }
         Ok(found)
+    }
+
+    /// Lets the model write at most `tokens` tokens after `prompt`, always the most probable one. Explains the whole text
+    /// like [`TextGenerator::explain`]. [`Explanation::prompt_words`] tells where the model's own words start.
+    ///
+    /// # Errors
+    /// As for [`TextGenerator::explain`].
+    pub fn explain_continuation(&self, prompt: &str, tokens: usize, name: &str) -> Result<Explanation> {
+        require_text(prompt)?;
+        let mut text = prompt.to_owned();
+        let mut greedy = Sampling::default();
+        greedy.temperature = 0.0;
+        self.generate(prompt, tokens, &greedy, &mut |piece| {
+            text += piece;
+            ControlFlow::Continue(())
+        })?;
+        let mut explanation = self.explain(&text, name)?;
+        // Words that start in the continuation; the search goes from the end, because long texts lose their start.
+        let (mut end, mut count) = (text.len(), explanation.words.len());
+        for word in explanation.words.iter().rev().filter(|word| !word.special) {
+            end = text[..end].rfind(&word.text).unwrap_or(0);
+            if end < prompt.len() {
+                break;
+            }
+            count -= 1;
+        }
+        explanation.prompt_words = Some(count);
+        Ok(explanation)
     }
 
     /// Explains the most probable token after `text`. `name` is the displayed name of the model.
@@ -135,6 +164,7 @@ impl TextGenerator {
             })
         });
         let without = without.collect::<Result<_>>()?;
+        let (lens, residual_path) = self.inner_steps(&ids)?;
         let special = has_boundary.then(|| Word { text: label(frame[0] as usize), special: true });
         let plain = words.iter().map(|word| Word { text: text[word.bytes.clone()].into(), special: false });
         let pieces = tokens.iter().enumerate().flat_map(|(word, tokens)| tokens.clone().map(move |t| (word, t)));
@@ -174,6 +204,10 @@ impl TextGenerator {
                 curves: None,
             },
             columns: Vec::new(),
+            prompt_words: None,
+            lens: Some(lens),
+            residual_path: Some(residual_path),
+            patching: None,
         })
     }
 }
@@ -181,6 +215,7 @@ impl TextGenerator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explain::PatchedSite;
     use crate::models::{LanguageModel, LanguageModelConfig};
     use crate::nn::{AttentionOptions, EncoderConfig, InputEmbeddingsOptions, LayerOptions, NormOrder, PositionKind};
     use crate::text::{NormalizationForm, TextTokenizer, TokenizationUnit, TokenizerConfig};
@@ -237,6 +272,50 @@ mod tests {
             tokenizer,
             origin: None,
         }
+    }
+
+    #[test]
+    fn words_that_the_model_wrote_follow_those_of_the_prompt() {
+        let of = generator(99);
+        let prompt = "ab cd q";
+        let e = of.explain_continuation(prompt, 5, "m").unwrap();
+        e.validate().unwrap();
+        assert!(e.text.starts_with(prompt) && e.text.len() > prompt.len(), "{}", e.text);
+        let own = e.prompt_words.unwrap();
+        let before: Vec<&str> =
+            e.words[..own].iter().filter(|word| !word.special).map(|word| word.text.as_str()).collect();
+        assert!(before.len() >= 3 && before[..2] == ["ab", "cd"] && before[2].starts_with('q'), "{before:?}");
+        assert_eq!(before.len(), 3, "{before:?} of {}", e.text);
+        assert_eq!(e.attention.len(), e.layers * e.heads * e.words.len() * e.words.len());
+        // The lens reads a next token at every token; the last one is the answer.
+        let lens = e.lens.unwrap();
+        assert_eq!(lens.tokens.len(), e.pieces.len());
+        assert_eq!(lens.depths[2].last().unwrap().label, e.label);
+    }
+
+    #[test]
+    fn patching_a_language_model_moves_the_next_token() {
+        let of = generator(99);
+        let (text, other) = ("ab wxyz cd ab", "ab wxyz cd cd");
+        let Ok(found) = of.patch(text, other, None) else { panic!("both texts have as many tokens") };
+        let count = found.tokens.len();
+        let changed: Vec<usize> = (0..count).filter(|&i| found.tokens[i] != found.other_tokens[i]).collect();
+        assert_eq!(changed.len(), 1);
+        // Before the first layer and after the last, one position is the whole difference: the changed and the last one.
+        for (depth, position) in [(0, changed[0]), (2, count - 1)] {
+            for i in 0..count {
+                let x = found.movement(PatchedSite::Residual { depth, position: i });
+                let expected = if i == position { 1.0 } else { 0.0 };
+                assert!((x - expected).abs() < 1e-3, "depth {depth}, position {i}: {x}");
+            }
+        }
+        let next = |text: &str| of.next_token(text, &[]).unwrap()[0].clone();
+        for (answer, text) in found.answers.iter().zip([text, other]) {
+            assert_eq!(answer.label, next(text).0);
+            assert!((answer.probability - next(text).1).abs() < 1e-4);
+        }
+        let problem = of.patch(text, "ab", None).unwrap_err().to_string();
+        assert!(problem.contains("--align"), "{problem}");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use super::classifier::{BATCH_WORDS, JOINING, log_odds};
 use super::columns::{column_effects, rows_without};
-use super::explanation::require_text;
 use super::highlighted::{HighlightedWord, highlight};
+use super::required_text::require_text;
 use super::{Attribution, Explanation, ExplanationKind, LabelProbability, Word};
 use crate::{NgramClassifier, Prediction, Result};
 use std::ops::Range;
@@ -73,6 +73,10 @@ impl NgramClassifier {
                 curves: None,
             },
             columns: column_effects(columns, row, of_columns.into_iter()),
+            prompt_words: None,
+            lens: None,
+            residual_path: None,
+            patching: None,
         })
     }
 

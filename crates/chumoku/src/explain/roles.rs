@@ -55,6 +55,9 @@ pub struct HeadStatistics {
     pub sink_share: f32,
 }
 
+/// The entropy from which attention without a role counts as spread out.
+const SPREAD_OUT: f32 = 0.7;
+
 /// Computes the statistics and role of a head. `row` returns the weights of each query word.
 pub(crate) fn head_statistics<'a>(
     [layer, head]: [usize; 2],
@@ -119,7 +122,7 @@ impl HeadRole {
             HeadRole::Local => ["local", "局所"],
             HeadRole::Pairwise => ["pairwise", "対"],
             HeadRole::Distant => ["distant", "遠方"],
-            HeadRole::Mixed => ["mixed", "混合"],
+            HeadRole::Mixed => ["no pattern", "傾向なし"],
         };
         lang.pick(en, ja)
     }
@@ -140,38 +143,38 @@ impl HeadStatistics {
         })
     }
 
-    /// Describes the role with its statistic. `word` is the word with the most attention.
+    /// Describes the role with its statistic in a sentence without a full stop. `word` is the word with the most attention.
     #[must_use]
     pub fn describe(&self, lang: Lang, word: &str) -> String {
         let percent = |share: f32| format!("{:.0} %", 100.0 * share);
         let word = lang.quoted(word);
         let (sink, nearby, strongest) = (percent(self.sink_share), percent(self.nearby), percent(self.strongest));
-        let (entropy, distance) = (format!("{:.2}", self.entropy), format!("{:.1}", self.distance));
+        let distance = format!("{:.1}", self.distance);
         match (lang, self.role) {
             (Lang::En, HeadRole::Sink) => {
-                format!("sink: {sink} of all attention rests on {word}, as in a head that has nothing to do here")
+                format!("{sink} of all attention rests on {word}, as in a head that has nothing to look for here")
             }
-            (Lang::En, HeadRole::Local) => format!("local: {nearby} goes to the word itself and its neighbors"),
+            (Lang::En, HeadRole::Local) => {
+                format!("Words look at themselves and their neighbors: {nearby} of the attention goes there")
+            }
             (Lang::En, HeadRole::Pairwise) => {
-                format!("pairwise: each word gives {strongest} to one other, on average")
+                format!("Each word looks at one other word, to which it gives {strongest} on average")
             }
-            (Lang::En, HeadRole::Distant) => format!("distant: it looks {distance} words away, on average"),
-            (Lang::En, HeadRole::Mixed) => {
-                format!(
-                    "mixed, no role beyond chance: entropy {entropy} of 1, {nearby} nearby, most on {word} ({sink})"
-                )
+            (Lang::En, HeadRole::Distant) => format!("Words look far away: {distance} words on average"),
+            (Lang::En, HeadRole::Mixed) if self.entropy >= SPREAD_OUT => {
+                "No clear pattern; attention is spread out".to_owned()
             }
+            (Lang::En, HeadRole::Mixed) => format!("No clear pattern; {word} receives most, {sink} of the attention"),
             (Lang::Ja, HeadRole::Sink) => {
-                format!("集中: アテンションの {sink} が{word}に集まる（ここでは役目のないヘッドによく見られる）")
+                format!("アテンションの {sink} が{word}に集まっています（ここでは役目のないヘッドによく見られます）")
             }
-            (Lang::Ja, HeadRole::Local) => format!("局所: {nearby} がその語自身と隣の語に向かう"),
-            (Lang::Ja, HeadRole::Pairwise) => format!("対: 各語は平均して {strongest} を一つの語に向ける"),
-            (Lang::Ja, HeadRole::Distant) => format!("遠方: 平均して {distance} 語離れた語を見る"),
-            (Lang::Ja, HeadRole::Mixed) => {
-                format!(
-                    "混合（偶然を超える役割なし）: エントロピー {entropy}（最大 1）、近傍 {nearby}、最も見られているのは{word}（{sink}）"
-                )
+            (Lang::Ja, HeadRole::Local) => format!("各語は自分自身と隣の語を見ています（アテンションの {nearby}）"),
+            (Lang::Ja, HeadRole::Pairwise) => format!("各語は別の一語を見ています（平均 {strongest}）"),
+            (Lang::Ja, HeadRole::Distant) => format!("平均 {distance} 語離れた語を見ています"),
+            (Lang::Ja, HeadRole::Mixed) if self.entropy >= SPREAD_OUT => {
+                "はっきりした傾向はなく、アテンションは広く分散しています".to_owned()
             }
+            (Lang::Ja, HeadRole::Mixed) => format!("はっきりした傾向はなく、最も見られているのは{word}です（{sink}）"),
         }
     }
 }

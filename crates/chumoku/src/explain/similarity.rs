@@ -4,7 +4,8 @@
 use super::attention_collector::AttentionCollector;
 use super::attribution::Attribution;
 use super::classifier::JOINING;
-use super::explanation::{Explanation, ExplanationKind, HeadAblation, Truncation, Word, WordPiece, require_text};
+use super::explanation::{Explanation, ExplanationKind, HeadAblation, Truncation, Word, WordPiece};
+use super::required_text::require_text;
 use crate::inference::check_head;
 use crate::nn::{Offsets, Tokens};
 use crate::params::Params;
@@ -214,6 +215,10 @@ impl TextEmbedder {
                 curves: None,
             },
             columns: Vec::new(),
+            prompt_words: None,
+            lens: None,
+            residual_path: None,
+            patching: None,
         })
     }
 }

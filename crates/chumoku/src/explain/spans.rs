@@ -3,8 +3,8 @@
 
 use super::attribution::AttributionMethod;
 use super::classifier::{BATCH_WORDS, log_odds};
-use super::explanation::empty_text_error;
 use super::highlighted::highlight;
+use super::required_text::empty_text_error;
 use super::tagged_text::{
     AlternativeSpan, ExplainedSpan, FeatureEffect, LabelComparison, MemberSpanScore, NetworkEffect, TaggedText,
     TransitionEffect,
@@ -112,6 +112,7 @@ impl TextTagger {
             unit: EFFECT_UNIT.to_owned(),
             hidden_by: self.network.as_ref().map(|network| network.mask_token().1),
             blend: self.network.as_ref().map(|network| network.config.blend),
+            lens: self.logit_lens(text, &units, &|tag| subject.tag_name(tag))?,
             spans: subject.explain_spans(&places, &marked, progress)?,
         })
     }

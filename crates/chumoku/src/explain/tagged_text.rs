@@ -1,6 +1,7 @@
 //! The explained spans of a text: words, features, and their contributions.
 
 use super::highlighted::HighlightedWord;
+use super::logit_lens::LogitLens;
 use crate::crf::TaggerBlend;
 use crate::data::Span;
 use crate::text_models::tagger::PredictedSpan;
@@ -23,6 +24,10 @@ pub struct TaggedText {
     /// With a network: the weights of the network and the random field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blend: Option<TaggerBlend>,
+    /// With a network: the tags that its head reads for each word after each layer. Of long texts, the first window is
+    /// read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lens: Option<LogitLens>,
     /// The predicted spans in order, or the requested span.
     pub spans: Vec<ExplainedSpan>,
 }

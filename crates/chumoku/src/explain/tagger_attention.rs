@@ -3,7 +3,8 @@
 use super::attention_collector::{AttentionCollector, FramedText, display_word};
 use super::attribution::Attribution;
 use super::classifier::JOINING;
-use super::explanation::{Explanation, ExplanationKind, Truncation, Word, WordPiece, require_text};
+use super::explanation::{Explanation, ExplanationKind, Truncation, Word, WordPiece};
+use super::required_text::require_text;
 use crate::Result;
 use crate::nn::{Offsets, Tokens};
 use crate::text_models::tagger::TextTagger;
@@ -57,6 +58,10 @@ impl TextTagger {
             attribution: Attribution { scores: vec![0.0; words.len()], ..Attribution::default() },
             words,
             columns: Vec::new(),
+            prompt_words: None,
+            lens: None,
+            residual_path: None,
+            patching: None,
         }))
     }
 }

@@ -2,7 +2,8 @@
 
 use super::alignment::{Alignment, TranslationHeadAblation};
 use super::classifier::JOINING;
-use super::explanation::{Word, require_text};
+use super::explanation::Word;
+use super::required_text::require_text;
 use crate::decoding::{BeamCandidate, CandidateFate};
 use crate::models::TranslationBatch;
 use crate::nn::Offsets;
@@ -199,6 +200,7 @@ impl TextTranslator {
             target: text.into(),
             is_given: target.is_some(),
             is_cut: read.is_cut,
+            lens: Some(self.logit_lens(&pair)?),
             source_words: read.display_words(source),
             target_words: written.display_words(text),
             layers,

@@ -44,6 +44,7 @@ pub(super) fn figure(dataset: &Dataset, labels: &[String], predictions: &[Predic
             series,
             is_logarithmic: false,
             spread: Vec::new(),
+            between: Vec::new(),
         }),
         lang: lang(),
     }

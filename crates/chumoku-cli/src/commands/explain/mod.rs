@@ -33,7 +33,7 @@ use chumoku::train::{network_name, network_sizes};
 use chumoku::{FeatureColumn, ModelKind, TextClassifier, TranslateOptions, row, tr};
 use chumoku_view::{
     Alignment, AlignmentFigures as _, Content, Explanation, ExplanationFigures as _, Figure, HeadOrder, Lang,
-    alignment_to_html, figures_to_html, render, render_alignment, to_html, to_json,
+    alignment_to_html, figures_to_html, render, render_alignment, render_lens, render_patching, to_html, to_json,
 };
 use model::{AttentionModel, Explainer, check_label, check_method, head_names};
 use std::io::{Write, stdout};
@@ -114,6 +114,7 @@ pub(crate) fn run(mut args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let kind = ModelKind::from_folder(&args.model)?;
     check_method(args.method, kind)?;
     check_label(args.of_label.as_deref(), kind)?;
+    check_patching(args, kind)?;
     if args.span.is_some() && kind != ModelKind::Tagger {
         return Err(tagger::no_spans(kind).into());
     }
@@ -142,6 +143,34 @@ pub(crate) fn run(mut args: ExplainArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Refuses patching and the logit lens for models without them.
+fn check_patching(args: &ExplainArgs, kind: ModelKind) -> Result<(), UsageError> {
+    if args.generate.is_some() && kind != ModelKind::LanguageModel {
+        let what = kind.describe();
+        return Err(UsageError(tr!(
+            "--generate: only for language models; this model is {what}; leave --generate out",
+            "--generate: 言語モデルで使えます。このモデルは{what}です。--generate を外してください"
+        )));
+    }
+    let flag = match kind {
+        ModelKind::Classifier | ModelKind::LanguageModel => return Ok(()),
+        _ if args.patch.is_some() => "--patch",
+        ModelKind::Ngrams | ModelKind::Encoder if args.lens => "--lens",
+        _ => return Ok(()),
+    };
+    let what = kind.describe();
+    Err(UsageError(match flag {
+        "--patch" => tr!(
+            "--patch: only for classifiers with a transformer and language models; this model is {what}; leave --patch out",
+            "--patch: トランスフォーマーの分類モデルと言語モデルで使えます。このモデルは{what}です。--patch を外してください"
+        ),
+        _ => tr!(
+            "--lens: only for models with layers and answers; this model is {what}; leave --lens out",
+            "--lens: 層があり、答えを出すモデルで使えます。このモデルは{what}です。--lens を外してください"
+        ),
+    }))
+}
+
 /// Returns the layer and head of a model's self-attention to show.
 fn layer_and_head_in(model: &AttentionModel, args: &ExplainArgs) -> anyhow::Result<[usize; 2]> {
     match model {
@@ -166,7 +195,13 @@ fn explain_text(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<Ex
     let text = text.as_str();
     let (name, method, label) = (model_name(&args.model), args.method, args.of_label.as_deref());
     let explainer = Explainer { model: &model, target, name, method, label };
-    let mut explanation = explainer.explain(text)?;
+    let mut explanation = match (&model, args.generate) {
+        (AttentionModel::Generator(model), Some(tokens)) => {
+            model.explain_continuation(text, tokens, &explainer.name)?
+        }
+        _ => explainer.explain(text)?,
+    };
+    explanation.patching = explainer.patch(args, &explanation)?;
     match &model {
         AttentionModel::Classifier(model) => {
             explanation.attribution.curves = Some(model.curves(&explanation)?);
@@ -254,6 +289,9 @@ fn explain_translation(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Re
         Some(_) => figure.to_text(&terminal_options(lang)),
         None => render_alignment(&alignment, Some(place), &terminal_options(lang)),
     };
+    if args.lens {
+        shown_text += &render_lens(alignment.lens.as_ref(), &terminal_options(lang));
+    }
     if !args.without.is_empty() {
         let translated = model.translate_without_heads(&[text], &args.without, &TranslateOptions::default())?;
         let now = translated.first().map_or("", |translation| translation.text());
@@ -375,6 +413,10 @@ fn show_explanation(
         Some(_) => picture.to_text(&terminal_options(lang)),
         None => render(explanation, layer, head, &terminal_options(lang)),
     };
+    text += &render_patching(explanation, &terminal_options(lang));
+    if args.lens {
+        text += &render_lens(explanation.lens.as_ref(), &terminal_options(lang));
+    }
     if !args.without.is_empty() {
         text += &format!("\n{}\n", explain.without_heads(explanation, &args.without, lang)?);
     }

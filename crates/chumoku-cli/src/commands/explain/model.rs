@@ -1,7 +1,8 @@
 //! Models whose self-attention is explained, and their predictions with heads switched off.
 
 use crate::UsageError;
-use crate::args::{Method, Precision};
+use crate::args::{AlignedTokens, ExplainArgs, Method, Precision};
+use crate::data::pairs;
 use crate::models::load;
 use crate::models::require_attention;
 use chumoku::FeatureColumn;
@@ -9,6 +10,7 @@ use chumoku::ModelKind;
 use chumoku::TextClassifier;
 use chumoku::TextEmbedder;
 use chumoku::TextGenerator;
+use chumoku::explain::Patching;
 use chumoku::read_model_folder;
 use chumoku::row;
 use chumoku::tr;
@@ -169,6 +171,21 @@ impl Explainer<'_> {
             }
             AttentionModel::Generator(model) => model.explain(text, &self.name)?,
             AttentionModel::Encoder(model) => model.explain(text, self.target, &self.name)?,
+        })
+    }
+
+    /// Patches the network with the text of `--patch`, if it is given.
+    pub(super) fn patch(&self, args: &ExplainArgs, e: &Explanation) -> anyhow::Result<Option<Patching>> {
+        let Some(line) = &args.patch else { return Ok(None) };
+        let aligned: Vec<[usize; 2]> = args.align.iter().flat_map(AlignedTokens::pairs).collect();
+        let aligned = (!aligned.is_empty()).then_some(&aligned[..]);
+        Ok(match self.model {
+            AttentionModel::Classifier(model) => {
+                let other = pairs::from_line("--patch", line, self.model.reads_pairs())?;
+                Some(model.patch(&e.full_row(), &other, Some(&e.attribution.class), aligned)?)
+            }
+            AttentionModel::Generator(model) => Some(model.patch(&e.text, line, aligned)?),
+            AttentionModel::Encoder(_) => None,
         })
     }
 

@@ -15,7 +15,7 @@ use chumoku::data::{is_conll, load_spans};
 use chumoku::explain::{TaggedText, shorten_numbers};
 use chumoku::nn::EncoderConfig;
 use chumoku::{ModelKind, TextTagger, tr};
-use chumoku_view::{Figure, Lang, render_tagged, tagged_figure, tagged_to_html};
+use chumoku_view::{Figure, Lang, render_lens, render_tagged, tagged_figure, tagged_to_html};
 use serde_json::Value;
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -41,7 +41,8 @@ fn check(args: &ExplainArgs, has_attention: bool) -> anyhow::Result<()> {
         );
         return Err(UsageError(problem).into());
     }
-    if let (Some(flag), false) = (attention_flag(args), has_attention) {
+    let flag = attention_flag(args).or(args.lens.then_some("--lens"));
+    if let (Some(flag), false) = (flag, has_attention) {
         let problem = tr!(
             "{flag}: this tagger has no network and no attention; taggers trained with --from have. Leave {flag} out",
             "{flag}: このモデルは条件付き確率場だけで、アテンションがありません。--from で学習したモデルにはあります。{flag} を外してください"
@@ -97,10 +98,13 @@ pub(super) fn run(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<
         true => picture(args, (model, place), text, lang)?,
         false => tagged_figure(&tagged, lang),
     };
-    let shown_text = match args.view {
+    let mut shown_text = match args.view {
         Some(_) => figure.to_text(&terminal_options(lang)),
         None => render_tagged(&tagged, &terminal_options(lang)),
     };
+    if args.lens {
+        shown_text += &render_lens(tagged.lens.as_ref(), &terminal_options(lang));
+    }
     let shown = FigureOutputs { html: args.html.as_ref(), json: args.json.as_ref(), text: Some(shown_text) };
     let page = || {
         let attention = model.attention(text, &name)?;

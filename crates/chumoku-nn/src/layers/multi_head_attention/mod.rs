@@ -111,6 +111,13 @@ pub struct MultiHeadAttentionCache<T> {
     hard: Option<(ArgmaxKeys, Array2<T>)>,
 }
 
+impl<T> MultiHeadAttentionCache<T> {
+    /// Returns the outputs of the heads side by side, as W_O reads them.
+    fn head_outputs(&self) -> &Array2<T> {
+        self.hard.as_ref().map_or(&self.heads, |(_, chosen)| chosen)
+    }
+}
+
 impl MultiHeadAttention {
     /// Adds the projections to the model, named as in PyTorch.
     pub fn new(builder: &mut Builder, config: MultiHeadAttentionConfig) -> Self {
@@ -214,6 +221,31 @@ impl MultiHeadAttention {
         epilogue: Epilogue<'_, T>,
         mode: Mode,
     ) -> Result<(Array2<T>, MultiHeadAttentionCache<T>)> {
+        let cache = self.attend(p, input, mode)?;
+        let y = self.output.forward_with_epilogue(p, cache.head_outputs().view(), epilogue)?;
+        Ok((y, cache))
+    }
+
+    /// Returns the output of self-attention in evaluation mode. `hook` may change the outputs of the heads, (tokens,
+    /// heads · value width).
+    pub(crate) fn forward_with_hook<T: Real>(
+        &self,
+        p: &Params<T>,
+        input: &AttentionInput<'_, T>,
+        hook: impl FnOnce(&mut Array2<T>),
+    ) -> Result<Array2<T>> {
+        let mut heads = self.attend(p, input, Mode::Eval)?.head_outputs().clone();
+        hook(&mut heads);
+        self.output.forward_with_epilogue(p, heads.view(), Epilogue::Identity)
+    }
+
+    /// Computes the outputs of all heads.
+    fn attend<T: Real>(
+        &self,
+        p: &Params<T>,
+        input: &AttentionInput<'_, T>,
+        mode: Mode,
+    ) -> Result<MultiHeadAttentionCache<T>> {
         if input.memory.is_some() && self.config.uses_positions() {
             return Err(Error::PositionsInCrossAttention);
         }
@@ -232,9 +264,7 @@ impl MultiHeadAttention {
             let chosen = choice.gather_values(value, input.query_offsets);
             hard = Some((choice, chosen));
         }
-        let used = hard.as_ref().map_or(&heads, |(_, chosen)| chosen);
-        let y = self.output.forward_with_epilogue(p, used.view(), epilogue)?;
-        Ok((y, MultiHeadAttentionCache { projected, heads, log_sum_exp, hard }))
+        Ok(MultiHeadAttentionCache { projected, heads, log_sum_exp, hard })
     }
 
     /// Returns the gradient of the query input and, in cross-attention, those of the key and value inputs.
@@ -251,8 +281,7 @@ impl MultiHeadAttention {
         grads: &mut Params<T>,
     ) -> Result<InputGradients<T>> {
         // y = heads W_Oᵀ
-        let used = cache.hard.as_ref().map_or(&cache.heads, |(_, chosen)| chosen);
-        let d_heads = self.output.backward(p, used.view(), dy, grads)?;
+        let d_heads = self.output.backward(p, cache.head_outputs().view(), dy, grads)?;
         // heads = attention(Q, K, V)
         let (c, parts) = (&self.config, self.projection_ranges());
         let rows = [input.query_offsets.tokens(), input.key_offsets.tokens(), input.key_offsets.tokens()];

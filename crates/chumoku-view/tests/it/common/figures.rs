@@ -19,6 +19,7 @@ pub(crate) fn alignment() -> Alignment {
         target: "A B".into(),
         is_given: false,
         is_cut: false,
+        lens: None,
         source_words: words(&["a", "b", "c"]),
         target_words: words(&["A", "B"]),
         layers: 1,

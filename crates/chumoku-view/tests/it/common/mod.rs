@@ -144,6 +144,10 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
             curves: None,
         },
         columns: Vec::new(),
+        prompt_words: None,
+        lens: None,
+        residual_path: None,
+        patching: None,
     }
 }
 
@@ -181,12 +185,12 @@ pub(crate) fn deep_of([layers, heads]: [usize; 2], words: &[&str], causal: bool)
         let slope = slopes.as_ref().map_or(0.0, |slopes| f64::from(slopes[index / heads][index % heads]));
         let mut by_word = vec![0.0f64; n * n];
         for i in 0..tokens {
-            let seen = if causal { i + 1 } else { tokens };
+            let visible = if causal { i + 1 } else { tokens };
             let score = |j: usize| {
                 let product = at(&queries, i).into_iter().zip(at(&keys, j)).map(|(q, k)| f64::from(q) * f64::from(k));
                 scale * product.sum::<f64>() - slope * i.abs_diff(j) as f64
             };
-            let exp: Vec<f64> = (0..seen).map(|j| score(j).exp()).collect();
+            let exp: Vec<f64> = (0..visible).map(|j| score(j).exp()).collect();
             let (sum, word) = (exp.iter().sum::<f64>(), e.pieces[i].word);
             let of_word = e.pieces.iter().filter(|piece| piece.word == word).count() as f64;
             for (j, x) in exp.iter().enumerate() {
@@ -346,6 +350,7 @@ pub(crate) fn alignment() -> Alignment {
         target: "2026 \u{202e}x".into(),
         is_given: false,
         is_cut: false,
+        lens: None,
         layers: 2,
         heads: 3,
         log_probabilities: vec![-0.01, -0.7, -2.5],

@@ -1,0 +1,213 @@
+//! The residual stream of an encoder model, recorded and patched, with the answers that the model reads from it.
+
+use crate::Result;
+use crate::layers::{ActivationSite, Encoder, Offsets};
+use crate::params::Params;
+use chumoku_kernels::{Real, parallel_try_map};
+use ndarray::{Array2, ArrayView2, Axis, Slice};
+
+/// Number of tokens that go through the layers together while sites are patched.
+const PATCHED_TOKENS: usize = 1024;
+
+/// Computes logits from the residual stream after some layer: (tokens, d_model) → (rows, answers).
+type ReadOut<'a, T> = Box<dyn Fn(Array2<T>, &Offsets) -> Result<Array2<T>> + Sync + 'a>;
+
+/// An encoder with the part of its model that computes logits from the residual stream.
+pub struct ResidualReader<'a, T> {
+    encoder: &'a Encoder,
+    params: &'a Params<T>,
+    read_out: ReadOut<'a, T>,
+}
+
+/// The values at every site of an encoder while it reads one sequence. Each field but `residual` has one array per
+/// layer.
+#[derive(Clone, Debug)]
+pub struct EncoderRecording<T> {
+    /// The residual stream before each layer and after the last: (tokens, d_model).
+    pub residual: Vec<Array2<T>>,
+    /// The outputs of the heads before W_O: (tokens, heads · value width).
+    pub heads: Vec<Array2<T>>,
+    /// The output of attention: (tokens, d_model).
+    pub attention: Vec<Array2<T>>,
+    /// The output of the feed-forward network: (tokens, d_model).
+    pub feed_forward: Vec<Array2<T>>,
+}
+
+/// The logits of one sequence after patching each site with the values of another sequence.
+#[derive(Clone, Debug)]
+pub struct PatchedLogits<T> {
+    /// The logits of the two sequences: (2, answers).
+    pub unpatched: Array2<T>,
+    /// For each depth, before the first layer to after the last: (patched positions, answers).
+    pub residual: Vec<Array2<T>>,
+    /// For each layer, the output of each head at all patched positions: (heads, answers).
+    pub heads: Vec<Array2<T>>,
+    /// For each layer: (patched positions, answers).
+    pub feed_forward: Vec<Array2<T>>,
+}
+
+/// One kind of site in one layer.
+#[derive(Clone, Copy)]
+enum PatchedSite {
+    Residual,
+    Heads,
+    FeedForward,
+}
+
+impl<'a, T: Real> ResidualReader<'a, T> {
+    /// Builds a reader; `read_out` computes logits from the residual stream before the final norm.
+    pub(super) fn new(
+        encoder: &'a Encoder,
+        params: &'a Params<T>,
+        read_out: impl Fn(Array2<T>, &Offsets) -> Result<Array2<T>> + Sync + 'a,
+    ) -> Self {
+        ResidualReader { encoder, params, read_out: Box::new(read_out) }
+    }
+
+    /// Records what the encoder computes for one sequence. `x` has its embeddings.
+    ///
+    /// # Shapes
+    /// `x` (tokens, d_model).
+    ///
+    /// # Errors
+    /// If the shapes do not match.
+    pub fn record(&self, x: Array2<T>) -> Result<EncoderRecording<T>> {
+        let offsets = Offsets::from_lengths([x.nrows()]);
+        let mut found = EncoderRecording {
+            residual: Vec::new(),
+            heads: Vec::new(),
+            attention: Vec::new(),
+            feed_forward: Vec::new(),
+        };
+        self.encoder.run_with_hook(self.params, x, &offsets, 0, &mut |site, values| {
+            let list = match site {
+                ActivationSite::Residual(_) => &mut found.residual,
+                ActivationSite::Heads(_) => &mut found.heads,
+                ActivationSite::Attention(_) => &mut found.attention,
+                ActivationSite::FeedForward(_) => &mut found.feed_forward,
+            };
+            list.push(values.clone());
+        })?;
+        Ok(found)
+    }
+
+    /// Returns the logits that the model reads from the residual stream at each depth: before the first layer, and
+    /// after each layer (the logit lens; nostalgebraist 2020).
+    ///
+    /// # Shapes
+    /// (rows, answers) for each depth.
+    ///
+    /// # Errors
+    /// If the shapes do not match.
+    pub fn logit_lens(&self, recording: &EncoderRecording<T>) -> Result<Vec<Array2<T>>> {
+        recording.residual.iter().map(|x| (self.read_out)(x.clone(), &Offsets::from_lengths([x.nrows()]))).collect()
+    }
+
+    /// Patches each site of the first sequence in turn with the values of the second sequence, and reads the logits
+    /// (Wang et al. 2022; Meng et al. 2022). `positions` has pairs: a position in the first sequence, and the position in
+    /// the second one that replaces it.
+    ///
+    /// # Shapes
+    /// The embeddings of both sequences, (tokens, d_model) each.
+    ///
+    /// # Errors
+    /// If the shapes do not match.
+    ///
+    /// # Panics
+    /// If a position is beyond its sequence.
+    pub fn patch(&self, sequences: [Array2<T>; 2], positions: &[[usize; 2]]) -> Result<PatchedLogits<T>> {
+        let [text, other] = sequences.map(|x| self.record(x));
+        let (text, other) = (text?, other?);
+        let layers = self.encoder.layers().len();
+        let heads = self.encoder.layers().first().map_or(0, |layer| layer.num_heads());
+        let count = |site: PatchedSite| if let PatchedSite::Heads = site { heads } else { positions.len() };
+        let copies = (PATCHED_TOKENS / text.residual[0].nrows().max(1)).max(1);
+        let mut jobs = Vec::new();
+        for site in [PatchedSite::Residual, PatchedSite::Heads, PatchedSite::FeedForward] {
+            for layer in 0..layers + usize::from(matches!(site, PatchedSite::Residual)) {
+                let starts = (0..count(site)).step_by(copies);
+                jobs.extend(starts.map(|start| (site, layer, start..(start + copies).min(count(site)))));
+            }
+        }
+        let logits = parallel_try_map(&jobs, |(site, layer, range)| {
+            self.patched([&text, &other], positions, (*site, *layer), range.clone().collect::<Vec<_>>())
+        })?;
+        let unpatched = [text, other].map(|recording| {
+            let x = recording.residual[layers].clone();
+            let offsets = Offsets::from_lengths([x.nrows()]);
+            (self.read_out)(x, &offsets)
+        });
+        let [first, second] = unpatched;
+        let mut both = first?;
+        append(&mut both, second?.view());
+        let answers = both.ncols();
+        let empty = |layers: usize| vec![Array2::from_elem((0, answers), T::ZERO); layers];
+        let mut found = PatchedLogits {
+            unpatched: both,
+            residual: empty(layers + 1),
+            heads: empty(layers),
+            feed_forward: empty(layers),
+        };
+        for ((site, layer, _), logits) in jobs.iter().zip(&logits) {
+            let list = match site {
+                PatchedSite::Residual => &mut found.residual,
+                PatchedSite::Heads => &mut found.heads,
+                PatchedSite::FeedForward => &mut found.feed_forward,
+            };
+            append(&mut list[*layer], logits.view());
+        }
+        Ok(found)
+    }
+
+    /// Returns the logits of copies of the text. In copy i, the site `which[i]` of a layer has the other's values.
+    fn patched(
+        &self,
+        [text, other]: [&EncoderRecording<T>; 2],
+        positions: &[[usize; 2]],
+        (site, layer): (PatchedSite, usize),
+        which: Vec<usize>,
+    ) -> Result<Array2<T>> {
+        let tokens = text.residual[0].nrows();
+        let offsets = Offsets::from_lengths(which.iter().map(|_| tokens));
+        let replace_rows = |x: &mut Array2<T>, from: &Array2<T>| {
+            for (copy, &position) in which.iter().enumerate() {
+                let [to, source] = positions[position];
+                x.row_mut(copy * tokens + to).assign(&from.row(source));
+            }
+        };
+        // The layers below compute the same for every copy.
+        let mut x = Array2::from_elem((0, text.residual[layer].ncols()), T::ZERO);
+        which.iter().for_each(|_| append(&mut x, text.residual[layer].view()));
+        if let PatchedSite::Residual = site {
+            replace_rows(&mut x, &other.residual[layer]);
+        }
+        let x = self.encoder.run_with_hook(self.params, x, &offsets, layer, &mut |at, values| match (site, at) {
+            (PatchedSite::FeedForward, ActivationSite::FeedForward(index)) if index == layer => {
+                replace_rows(values, &other.feed_forward[layer]);
+            }
+            (PatchedSite::Heads, ActivationSite::Heads(index)) if index == layer => {
+                let width = values.ncols() / self.encoder.layers()[layer].num_heads().max(1);
+                for (copy, &head) in which.iter().enumerate() {
+                    let columns = Slice::from(head * width..(head + 1) * width);
+                    for &[to, source] in positions {
+                        let from = other.heads[layer].row(source);
+                        let mut row = values.row_mut(copy * tokens + to);
+                        row.slice_axis_mut(Axis(0), columns).assign(&from.slice_axis(Axis(0), columns));
+                    }
+                }
+            }
+            _ => {}
+        })?;
+        (self.read_out)(x, &offsets)
+    }
+}
+
+fn append<T: Real>(rows: &mut Array2<T>, more: ArrayView2<'_, T>) {
+    rows.append(Axis(0), more).expect("all rows have the same length");
+}
+
+impl<T> std::fmt::Debug for ResidualReader<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ResidualReader").finish_non_exhaustive()
+    }
+}

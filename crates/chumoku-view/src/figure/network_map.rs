@@ -1,0 +1,373 @@
+//! The map of a network: every step as a block, from the tokens to the answer, with residual connections.
+
+use super::table::FigureTable;
+use super::{Canvas, Lang};
+use crate::picture::{Paint, SceneItem, SceneText, TextAnchor};
+use chumoku::data::format_thousands_wide as whole;
+use serde_json::{Value, json};
+
+/// The place of a block in the drawing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockRole {
+    /// A table of vectors, or the layer that reads the answer.
+    Ends,
+    /// One of the projections of queries, keys and values, which are drawn side by side.
+    Projection,
+    /// A step of attention between queries and keys, beside which the values pass.
+    Scores,
+    /// Any other step of attention.
+    Attention,
+    /// A step of a feed-forward or recurrent network.
+    FeedForward,
+    /// A normalization.
+    Norm,
+    /// A residual connection, which adds the input of a sublayer to its output.
+    Residual,
+}
+
+/// A step of a network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MapBlock {
+    /// The part of an encoder–decoder: `encoder`, `decoder` or `cross`; empty in other networks.
+    pub part: &'static str,
+    /// The name.
+    pub name: String,
+    /// The shape of the result, for each sequence.
+    pub shape: Vec<usize>,
+    /// How often the step occurs, usually once per layer.
+    pub times: usize,
+    /// Parameters of one occurrence.
+    pub parameters: u128,
+    /// The formula of the parameters.
+    pub parameters_formula: String,
+    /// Multiply–adds of one occurrence, for a whole batch.
+    pub multiply_adds: u128,
+    /// The formula of the result.
+    pub formula: &'static str,
+    /// The paper that introduced it.
+    pub source: &'static str,
+    /// Its place in the drawing.
+    pub role: BlockRole,
+}
+
+/// The steps of a network in order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetworkMap {
+    /// The blocks.
+    pub blocks: Vec<MapBlock>,
+    /// True if normalizations come before their sublayer.
+    pub is_pre_norm: bool,
+}
+
+/// Width of a column of blocks.
+const WIDTH: f64 = 264.0;
+/// Distance between the columns of encoder and decoder.
+const COLUMN: f64 = 372.0;
+const HEIGHT: f64 = 38.0;
+const GAP: f64 = 18.0;
+/// Width of a projection. Three lie side by side.
+const THIRD: f64 = 82.0;
+/// Width of a step beside which the values pass.
+const BESIDE: f64 = 172.0;
+/// Margin left of a column, for residual connections.
+const MARGIN: f64 = 44.0;
+
+/// A stack of layers: a frame around repeated blocks.
+struct Frame {
+    top: f64,
+    times: usize,
+}
+
+/// The position of the pen in a column.
+struct Pen {
+    left: f64,
+    y: f64,
+    /// The middle of the block above, if there is one.
+    from: Option<f64>,
+    /// The height at which the current residual connection starts.
+    residual_from: f64,
+    frame: Option<Frame>,
+}
+
+impl MapBlock {
+    fn shape_text(&self) -> String {
+        self.shape.iter().map(|&n| whole(n as u128)).collect::<Vec<_>>().join(" × ")
+    }
+
+    fn parameters_text(&self, lang: Lang) -> String {
+        let count = whole(self.parameters);
+        match self.parameters {
+            0 => String::new(),
+            _ => tr_in!("{count} parameters", "パラメータ {count} 個", lang),
+        }
+    }
+
+    /// Describes the block in sentences, after its number in the table.
+    fn sentence(&self, number: usize, lang: Lang) -> String {
+        let mut said = format!("{number} · {}: {}", self.name, self.formula);
+        if !self.shape.is_empty() {
+            said += &tr_in!(". Result: {}", "。結果：{}", lang, self.shape_text());
+        }
+        if self.parameters > 0 {
+            said += &format!(". {} ({})", self.parameters_text(lang), self.parameters_formula);
+        }
+        if !self.source.is_empty() {
+            said += &format!(". {}", self.source);
+        }
+        said
+    }
+
+    fn is_in_decoder(&self) -> bool {
+        matches!(self.part, "decoder" | "cross")
+    }
+}
+
+impl NetworkMap {
+    pub(super) fn draw(&self, [x0, y0]: [f64; 2], canvas: &mut Canvas<'_>) -> [f64; 2] {
+        let pen = |column: f64| Pen {
+            left: x0 + MARGIN + column * COLUMN,
+            y: y0 + 8.0,
+            from: None,
+            residual_from: y0,
+            frame: None,
+        };
+        let mut pens = [pen(0.0), pen(1.0)];
+        let (mut bottom, mut memory_from) = (y0, None);
+        let mut index = 0;
+        while index < self.blocks.len() {
+            let column = usize::from(self.blocks[index].is_in_decoder());
+            if column == 1 && memory_from.is_none() {
+                close_frame(&mut pens[0], canvas);
+                memory_from = Some(pens[0].y - GAP);
+            }
+            let pen = &mut pens[column];
+            let block = &self.blocks[index];
+            let is_new_frame = pen.frame.as_ref().is_none_or(|frame| frame.times != block.times);
+            if is_new_frame {
+                close_frame(pen, canvas);
+                if block.times > 1 {
+                    pen.y += 14.0;
+                    pen.frame = Some(Frame { top: pen.y - 10.0, times: block.times });
+                }
+            }
+            if self.starts_sublayer(index) {
+                pen.residual_from = pen.y - GAP / 2.0;
+            }
+            let count = match block.role {
+                BlockRole::Projection => {
+                    self.blocks[index..].iter().take_while(|block| block.role == BlockRole::Projection).count()
+                }
+                _ => 1,
+            };
+            self.draw_row(index..index + count, pen, memory_from.filter(|_| block.part == "cross"), x0, canvas);
+            index += count;
+            bottom = bottom.max(pen.y);
+        }
+        pens.iter_mut().for_each(|pen| close_frame(pen, canvas));
+        let columns = if self.blocks.iter().any(MapBlock::is_in_decoder) { 2.0 } else { 1.0 };
+        [x0 + MARGIN + (columns - 1.0) * COLUMN + WIDTH + 60.0, bottom]
+    }
+
+    /// Returns true if a residual connection starts before this block.
+    fn starts_sublayer(&self, index: usize) -> bool {
+        let role = |index: usize| self.blocks.get(index).map(|block| block.role);
+        let before = index.checked_sub(1).and_then(role);
+        match (self.is_pre_norm, role(index)) {
+            (true, Some(BlockRole::Norm)) => true,
+            (false, Some(BlockRole::Projection)) => before != Some(BlockRole::Projection),
+            (false, Some(BlockRole::FeedForward)) => before != Some(BlockRole::FeedForward),
+            _ => false,
+        }
+    }
+
+    /// Draws a block, or the projections side by side, and moves the pen below.
+    fn draw_row(
+        &self,
+        row: std::ops::Range<usize>,
+        pen: &mut Pen,
+        memory_from: Option<f64>,
+        x0: f64,
+        canvas: &mut Canvas<'_>,
+    ) {
+        let lang = canvas.lang;
+        let first = &self.blocks[row.start];
+        let (left, top) = (pen.left, pen.y);
+        let middle = left + WIDTH / 2.0;
+        let above = pen.from.replace(middle);
+        let start = top - GAP;
+        match first.role {
+            BlockRole::Residual => {
+                // The sum, and the connection that leads around the sublayer.
+                let y = top + 9.0;
+                if let Some(above) = above {
+                    arrow([above, start], [middle, top - 1.0], canvas);
+                }
+                let outside = left - 20.0;
+                line([middle, pen.residual_from], [outside, pen.residual_from], canvas);
+                line([outside, pen.residual_from], [outside, y], canvas);
+                arrow([outside, y], [middle - 11.0, y], canvas);
+                let says = first.sentence(row.start + 1, lang);
+                rect([middle - 10.0, top - 1.0, 20.0, 20.0], Paint::Signed(0.25), &says, canvas);
+                let text = SceneText::new([middle, y + 5.0], "+", 15.0, Paint::TextOnSigned(0.25));
+                canvas.text(text.with_anchor(TextAnchor::Middle));
+                pen.y += 19.0 + GAP;
+                return;
+            }
+            BlockRole::Projection => {
+                for (place, index) in row.clone().enumerate() {
+                    let x = left + place as f64 * (THIRD + 9.0);
+                    let center = x + THIRD / 2.0;
+                    if memory_from.is_none() || place == 0 {
+                        if let Some(above) = above {
+                            arrow([above, start], [center, top], canvas);
+                        }
+                    }
+                    self.draw_block(index, [x, top, THIRD, HEIGHT], canvas);
+                }
+                if let Some(from) = memory_from {
+                    // Keys and values come from the encoder's output.
+                    let (between, y) = (left - 34.0, top - 8.0);
+                    let of_encoder = x0 + MARGIN + WIDTH / 2.0;
+                    line([of_encoder, from], [of_encoder, from + 12.0], canvas);
+                    line([of_encoder, from + 12.0], [between, from + 12.0], canvas);
+                    line([between, from + 12.0], [between, y], canvas);
+                    let last = left + 2.0 * (THIRD + 9.0) + THIRD / 2.0;
+                    line([between, y], [last, y], canvas);
+                    for place in 1..row.len() {
+                        let center = left + place as f64 * (THIRD + 9.0) + THIRD / 2.0;
+                        arrow([center, y], [center, top], canvas);
+                    }
+                }
+                pen.from = Some(left + BESIDE / 2.0);
+            }
+            BlockRole::Scores => {
+                if let Some(above) = above {
+                    arrow([above, start], [left + BESIDE / 2.0, top], canvas);
+                }
+                // The values pass on the right.
+                let passing = left + 2.0 * (THIRD + 9.0) + THIRD / 2.0;
+                line([passing, start], [passing, top + HEIGHT], canvas);
+                let next = self.blocks.get(row.end).map(|block| block.role);
+                if next != Some(BlockRole::Scores) {
+                    arrow([passing, top + HEIGHT], [passing, top + HEIGHT + GAP], canvas);
+                }
+                self.draw_block(row.start, [left, top, BESIDE, HEIGHT], canvas);
+                pen.from = Some(left + BESIDE / 2.0);
+            }
+            _ => {
+                if let Some(above) = above {
+                    arrow([above, start], [above, top], canvas);
+                }
+                self.draw_block(row.start, [left, top, WIDTH, HEIGHT], canvas);
+            }
+        }
+        pen.y += HEIGHT + GAP;
+    }
+
+    fn draw_block(&self, index: usize, area: [f64; 4], canvas: &mut Canvas<'_>) {
+        let block = &self.blocks[index];
+        let [fill, ink] = match block.role {
+            BlockRole::Ends => [Paint::Signed(-0.3), Paint::TextOnSigned(-0.3)],
+            BlockRole::Projection | BlockRole::Scores | BlockRole::Attention => {
+                [Paint::Share(0.2), Paint::TextOnShare(0.2)]
+            }
+            BlockRole::FeedForward => [Paint::Signed(0.3), Paint::TextOnSigned(0.3)],
+            BlockRole::Norm | BlockRole::Residual => [Paint::Background, Paint::Text],
+        };
+        let says = block.sentence(index + 1, canvas.lang);
+        rect(area, fill, &says, canvas);
+        let [x, y, width, _] = area;
+        let name = SceneText { is_bold: true, ..SceneText::new([x + width / 2.0, y + 16.0], &block.name, 12.0, ink) };
+        canvas.text(name.with_anchor(TextAnchor::Middle));
+        // Narrow blocks have room for the number of parameters only.
+        let parameters = match width < WIDTH && block.parameters > 0 {
+            true => whole(block.parameters),
+            false => block.parameters_text(canvas.lang),
+        };
+        let below = match (width < BESIDE, parameters.is_empty()) {
+            (true, _) => parameters,
+            (false, true) => block.shape_text(),
+            (false, false) => format!("{} · {parameters}", block.shape_text()),
+        };
+        let below = SceneText::new([x + width / 2.0, y + 30.0], below, 10.0, ink);
+        canvas.text(below.with_anchor(TextAnchor::Middle));
+    }
+
+    pub(super) fn table(&self, lang: Lang) -> FigureTable {
+        let head = match lang {
+            Lang::En => ["block", "computes", "times", "result", "parameters", "formula", "multiply–adds", "source"],
+            Lang::Ja => ["ブロック", "計算", "回数", "結果", "パラメータ", "式", "積和演算", "出典"],
+        };
+        let rows = self.blocks.iter().enumerate().map(|(i, block)| {
+            let cells = vec![
+                block.formula.to_owned(),
+                block.times.to_string(),
+                block.shape_text(),
+                whole(block.parameters),
+                block.parameters_formula.clone(),
+                whole(block.multiply_adds),
+                block.source.to_owned(),
+            ];
+            (format!("{} {}", i + 1, block.name), cells)
+        });
+        FigureTable { caption: String::new(), head: head.map(String::from).to_vec(), rows: rows.collect() }
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let block = |block: &MapBlock| {
+            json!({
+                "part": block.part,
+                "name": block.name,
+                "shape": block.shape,
+                "times": block.times,
+                "parameters": block.parameters.to_string(),
+                "formula": block.formula,
+                "source": block.source,
+            })
+        };
+        self.blocks.iter().map(block).collect()
+    }
+}
+
+/// Closes the frame around repeated layers, and writes how often they occur.
+fn close_frame(pen: &mut Pen, canvas: &mut Canvas<'_>) {
+    let Some(Frame { top, times }) = pen.frame.take() else { return };
+    let [left, right, bottom] = [pen.left - 30.0, pen.left + WIDTH + 10.0, pen.y - GAP + 8.0];
+    for (from, to) in [
+        ([left, top], [right, top]),
+        ([right, top], [right, bottom]),
+        ([right, bottom], [left, bottom]),
+        ([left, bottom], [left, top]),
+    ] {
+        let ends = [from[0], from[1], to[0], to[1]];
+        canvas.items.push(SceneItem::Line { ends, stroke: Paint::GuideLine, width: 1.6, says: String::new() });
+    }
+    canvas.text(SceneText {
+        is_bold: true,
+        ..SceneText::new([right + 8.0, (top + bottom) / 2.0], format!("× {times}"), 14.0, Paint::Text)
+    });
+    pen.y += 14.0;
+}
+
+fn rect(area: [f64; 4], fill: Paint, says: &str, canvas: &mut Canvas<'_>) {
+    let [x, y, width, height] = area;
+    let border = [x - 1.0, y - 1.0, width + 2.0, height + 2.0];
+    canvas.items.push(SceneItem::Rect { area: border, fill: Paint::GuideLine, says: String::new() });
+    canvas.items.push(SceneItem::Rect { area, fill, says: says.to_owned() });
+}
+
+fn line(from: [f64; 2], to: [f64; 2], canvas: &mut Canvas<'_>) {
+    let ends = [from[0], from[1], to[0], to[1]];
+    canvas.items.push(SceneItem::Line { ends, stroke: Paint::SecondaryText, width: 1.2, says: String::new() });
+}
+
+/// Draws a line with a head at its end.
+fn arrow(from: [f64; 2], to: [f64; 2], canvas: &mut Canvas<'_>) {
+    line(from, to, canvas);
+    let [dx, dy] = [to[0] - from[0], to[1] - from[1]];
+    let length = dx.hypot(dy).max(1e-9);
+    let [ux, uy] = [dx / length * 5.0, dy / length * 5.0];
+    for side in [-0.6, 0.6] {
+        line([to[0] - ux + side * uy, to[1] - uy - side * ux], to, canvas);
+    }
+}

@@ -1,0 +1,159 @@
+//! The map of a network from its counted steps, each with its formula and the paper that introduced it.
+
+use crate::count_report::step_label;
+use crate::figure::{BlockRole, Content, Figure, MapBlock, NetworkMap, PageWidget, figures_page};
+use crate::{CountReport, Lang};
+use chumoku::count::StepCost;
+use chumoku::nn::NormOrder;
+
+const ATTENTION: &str = "Vaswani et al. 2017, section 3.2";
+const LAYER_NORM: &str = "Ba, Kiros and Hinton 2016";
+
+/// A step by name: its role, what it computes, and its source.
+const STEPS: [(&str, BlockRole, &str, &str); 28] = [
+    ("embedding", BlockRole::Ends, "x = E[token]", "Vaswani et al. 2017, section 3.4"),
+    ("positions", BlockRole::Ends, "x + p[position]", "Vaswani et al. 2017, section 3.5; learned: Gehring et al. 2017"),
+    ("token types", BlockRole::Ends, "x + t[type]", "Devlin et al. 2019, section 3"),
+    ("input norm", BlockRole::Norm, "γ (x − μ) / σ + β", LAYER_NORM),
+    ("norm 1", BlockRole::Norm, "γ (x − μ) / σ + β", LAYER_NORM),
+    ("norm 2", BlockRole::Norm, "γ (x − μ) / σ + β", LAYER_NORM),
+    ("norm 3", BlockRole::Norm, "γ (x − μ) / σ + β", LAYER_NORM),
+    ("final norm", BlockRole::Norm, "γ (x − μ) / σ + β", "Xiong et al. 2020"),
+    ("W_Q", BlockRole::Projection, "Q = x W_Q + b_Q", ATTENTION),
+    ("W_K", BlockRole::Projection, "K = x W_K + b_K", ATTENTION),
+    ("W_V", BlockRole::Projection, "V = x W_V + b_V", ATTENTION),
+    ("head norms", BlockRole::Scores, "q / |q|, k / |k|, with weights", "Henry et al. 2020"),
+    ("beta", BlockRole::Scores, "β_h q", "Ramsauer et al. 2021"),
+    ("scores", BlockRole::Scores, "S = Q Kᵀ", ATTENTION),
+    ("scaling", BlockRole::Scores, "S / √k", ATTENTION),
+    ("softmax", BlockRole::Scores, "A = softmax(S), by rows", ATTENTION),
+    ("weighted sum", BlockRole::Attention, "H = A V, of each head", ATTENTION),
+    ("W_O", BlockRole::Attention, "y = concat(H) W_O + b_O", ATTENTION),
+    ("residual", BlockRole::Residual, "x + y", "He et al. 2016"),
+    ("feed-forward in", BlockRole::FeedForward, "u = x W_1 + b_1", "Vaswani et al. 2017, section 3.3"),
+    ("activation", BlockRole::FeedForward, "f(u); gated: f(u) ∘ v", "Hendrycks and Gimpel 2016; gated: Shazeer 2020"),
+    ("feed-forward out", BlockRole::FeedForward, "y = f(u) W_2 + b_2", "Vaswani et al. 2017, section 3.3"),
+    (
+        "input projection",
+        BlockRole::FeedForward,
+        "x W + b, for all gates",
+        "Elman 1990; Hochreiter and Schmidhuber 1997; Cho et al. 2014",
+    ),
+    (
+        "state, step by step",
+        BlockRole::FeedForward,
+        "h_t from h_{t−1} and x_t",
+        "Elman 1990; Hochreiter and Schmidhuber 1997; Cho et al. 2014",
+    ),
+    ("head, dense", BlockRole::Ends, "f(x W + b)", "Devlin et al. 2019"),
+    ("head, norm", BlockRole::Norm, "γ (x − μ) / σ + β", LAYER_NORM),
+    ("head", BlockRole::Ends, "logits = x W + b, of the pooled vector", ""),
+    ("output", BlockRole::Ends, "logits = y Eᵀ", "Press and Wolf 2017"),
+];
+
+/// Leads from a block to its row in the table.
+const SCRIPT: &str = include_str!("network_map.js");
+
+fn block(step: &StepCost, lang: Lang) -> MapBlock {
+    let known = STEPS.iter().find(|(name, ..)| *name == step.name);
+    let (role, formula, source) =
+        known.map_or((BlockRole::Ends, "", ""), |&(_, role, formula, source)| (role, formula, source));
+    MapBlock {
+        part: step.part,
+        name: step_label(step.name, lang).to_owned(),
+        // Without the batch.
+        shape: step.shape.iter().skip(1).copied().collect(),
+        times: step.times,
+        parameters: step.parameters,
+        parameters_formula: step.parameters_formula.clone(),
+        multiply_adds: step.multiply_adds,
+        formula,
+        source,
+        role,
+    }
+}
+
+impl CountReport {
+    /// Draws the network as a map: every step with its shape and parameters.
+    #[must_use]
+    pub fn map(&self, lang: Lang) -> Figure {
+        let blocks: Vec<MapBlock> = self.count.steps.iter().map(|step| block(step, lang)).collect();
+        let parameters = chumoku::data::format_thousands_wide(self.count.parameters);
+        let name = self.model.as_ref().map_or(self.count.network, |(name, _)| name);
+        let subtitle = tr_in!("{parameters} parameters", "パラメータ {parameters} 個", lang);
+        let note = lang.pick(
+            "Below each name: the shape of the result for one sequence, and the parameters of one occurrence. A frame is a \
+             stack of layers.",
+            "名前の下は、1 系列の結果の形と、1 回分のパラメータの数です。枠は層の積み重ねを表します。",
+        );
+        Figure {
+            title: tr_in!("Map of the network: {name}", "ネットワークの地図：{name}", lang),
+            subtitle,
+            notes: vec![note.to_owned()],
+            content: Content::NetworkMap(NetworkMap { blocks, is_pre_norm: self.config.norm_order == NormOrder::Pre }),
+            lang,
+        }
+    }
+
+    /// Returns a page with the map, in which a block leads to its numbers.
+    #[must_use]
+    pub fn map_to_html(&self, lang: Lang) -> String {
+        let both = [[self.map(Lang::En), self.map(Lang::Ja)]];
+        let widget = PageWidget { script: SCRIPT, ..PageWidget::default() };
+        figures_page(&self.map(lang).title, &both, widget, lang)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chumoku::count::{CountConfig, NetworkKind};
+
+    #[test]
+    fn every_step_of_every_network_has_a_formula_and_its_parameters() {
+        let networks = [
+            NetworkKind::Attention,
+            NetworkKind::Transformer,
+            NetworkKind::Decoder,
+            NetworkKind::EncoderDecoder,
+            NetworkKind::Recurrent(chumoku::RecurrentCell::Lstm),
+        ];
+        for network in networks {
+            for norm_order in [NormOrder::Pre, NormOrder::Post] {
+                let config = CountConfig {
+                    network,
+                    norm_order,
+                    vocab_size: 100,
+                    num_classes: if matches!(network, NetworkKind::Decoder | NetworkKind::EncoderDecoder) {
+                        0
+                    } else {
+                        3
+                    },
+                    learned_positions: 64,
+                    num_layers: if network == NetworkKind::Attention { 1 } else { 3 },
+                    ..CountConfig::default()
+                };
+                let report = CountReport::new(config, None).unwrap();
+                let figure = report.map(Lang::En);
+                let Content::NetworkMap(map) = &figure.content else { panic!("a map") };
+                let sum: u128 = map.blocks.iter().map(|block| block.parameters * block.times as u128).sum();
+                assert_eq!(sum, report.count.parameters, "{network:?}");
+                for (block, step) in map.blocks.iter().zip(&report.count.steps) {
+                    assert!(!block.formula.is_empty(), "{network:?}: {}", step.name);
+                }
+                // Every block is in the picture with its sentence, and inside it.
+                let scene = figure.scene();
+                let svg = scene.to_svg();
+                for (i, block) in map.blocks.iter().enumerate() {
+                    assert!(svg.contains(&format!("{} · {}: ", i + 1, block.name)), "{network:?}: {}", block.name);
+                }
+                for item in &scene.items {
+                    if let crate::SceneItem::Rect { area: [x, y, width, height], .. } = item {
+                        assert!(*x >= 0.0 && *y >= 0.0 && x + width <= scene.width && y + height <= scene.height);
+                    }
+                }
+                assert_eq!(figure.tables()[0].rows.len(), map.blocks.len());
+            }
+        }
+    }
+}

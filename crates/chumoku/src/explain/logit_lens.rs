@@ -1,0 +1,217 @@
+//! The logit lens: the answer that the model's own head reads after every layer (nostalgebraist 2020, "interpreting
+//! GPT: the logit lens").
+//!
+//! The head was trained for the last layer. Its earlier answers are hints, not beliefs of the model.
+
+use super::residual_path::{EmbeddedTokens, ResidualPath};
+use crate::Result;
+use crate::inference::InputFraming;
+use crate::models::TranslationBatch;
+use crate::nn::InputEmbeddingsOptions;
+use crate::text_models::classifier::TextClassifier;
+use crate::text_models::generator::TextGenerator;
+use crate::text_models::tagger::TextTagger;
+use crate::text_models::tagger_network::{PackedWindows, UnitRow, tagger_windows};
+use crate::text_models::translator::TextTranslator;
+use chumoku_nn::probability::log_softmax;
+use ndarray::{Array2, ArrayView1, Axis, Slice};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// The largest number of multiply–adds of an output layer that a lens costs. Longer texts show their last tokens.
+const MAX_COST: f64 = 2e10;
+
+/// The answers that the head of a model reads at each depth.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LogitLens {
+    /// The tokens at which answers are read. Empty if there is one answer for the whole text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tokens: Vec<String>,
+    /// The answers at each depth, from the embeddings to the last layer: (layers + 1, positions).
+    pub depths: Vec<Vec<LensAnswer>>,
+}
+
+/// The answer at one depth and position.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LensAnswer {
+    /// The most probable answer. For labels and numbers, the label or threshold that is explained.
+    pub label: String,
+    /// Its probability.
+    pub probability: f32,
+    /// The probability of the answer that the last layer gives at this position.
+    pub of_last: f32,
+    /// The probabilities of all classes of a classifier, in the order of
+    /// [`Explanation::probabilities`](super::Explanation::probabilities).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub probabilities: Vec<f32>,
+}
+
+/// Returns the probabilities of logits: a softmax over classes, or a sigmoid for each label.
+pub(super) fn answer_probabilities(logits: &[f32], is_one_class: bool) -> Vec<f32> {
+    match is_one_class {
+        true => log_softmax(logits).into_iter().map(f32::exp).collect(),
+        false => logits.iter().map(|&z| 1.0 / (1.0 + (-z).exp())).collect(),
+    }
+}
+
+impl LogitLens {
+    /// Builds a lens over tokens from the logits at each depth, (positions, answers). The names of answers come from
+    /// `label`.
+    pub(super) fn over_tokens(
+        tokens: Vec<String>,
+        depths: &[Array2<f32>],
+        label: impl Fn(usize) -> String,
+    ) -> LogitLens {
+        let best = |p: &[f32]| (0..p.len()).fold(0, |best, i| if p[i] > p[best] { i } else { best });
+        let last: Vec<usize> =
+            depths.last().map_or_else(Vec::new, |logits| logits.outer_iter().map(|row| best(&row.to_vec())).collect());
+        let of_depth = |logits: &Array2<f32>| {
+            let answer = |(position, row): (usize, ArrayView1<'_, f32>)| {
+                let p = answer_probabilities(&row.to_vec(), true);
+                let most = best(&p);
+                LensAnswer {
+                    label: label(most),
+                    probability: p[most],
+                    of_last: p[last[position]],
+                    probabilities: Vec::new(),
+                }
+            };
+            logits.outer_iter().enumerate().map(answer).collect()
+        };
+        LogitLens { tokens, depths: depths.iter().map(of_depth).collect() }
+    }
+
+    /// Checks that every depth has as many answers.
+    pub(super) fn is_consistent(&self, layers: usize) -> bool {
+        let positions = self.tokens.len().max(1);
+        self.depths.len() == layers + 1 && self.depths.iter().all(|depth| depth.len() == positions)
+    }
+}
+
+/// The factor of the embeddings.
+fn embedding_scale(options: &InputEmbeddingsOptions, d_model: usize) -> f32 {
+    if options.unscaled || options.norm_epsilon.is_some() { 1.0 } else { (d_model as f32).sqrt() }
+}
+
+impl TextClassifier {
+    /// Returns the answers that the head reads from the embeddings and after each layer, pooled as after the last
+    /// layer, and the way of each token. For ensembles, these are answers of the network alone. `None` for a recurrent
+    /// network.
+    ///
+    /// `class` is the label or threshold that is explained, and `order` the order of the classes.
+    pub(super) fn inner_steps(
+        &self,
+        ids: &[u32],
+        class: usize,
+        order: &[usize],
+    ) -> Result<Option<(LogitLens, ResidualPath)>> {
+        let (model, params) = (&self.model, &self.params);
+        let Some(reader) = model.residual_reader(params) else { return Ok(None) };
+        let recording = reader.record(model.embed(params, ids)?)?;
+        let is_one_class = self.config.target.is_one_class();
+        let depths: Vec<Vec<f32>> = reader
+            .logit_lens(&recording)?
+            .iter()
+            .map(|logits| answer_probabilities(&logits.row(0).to_vec(), is_one_class))
+            .collect();
+        let best = |p: &[f32]| match is_one_class {
+            true => (0..p.len()).fold(0, |best, i| if p[i] > p[best] { i } else { best }),
+            false => class,
+        };
+        let last = depths.last().map_or(class, |p| best(p));
+        let answer = |p: &Vec<f32>| LensAnswer {
+            label: self.config.labels[best(p)].clone(),
+            probability: p[best(p)],
+            of_last: p[last],
+            probabilities: order.iter().map(|&class| p[class]).collect(),
+        };
+        let lens = LogitLens { tokens: Vec::new(), depths: depths.iter().map(|p| vec![answer(p)]).collect() };
+        let (vectors, positions) = model.token_and_position_vectors(params, ids)?;
+        let scale = embedding_scale(&self.config.model.embeddings, vectors.ncols());
+        let tokens = EmbeddedTokens { ids, scale, vectors, positions };
+        let path = ResidualPath::measure(tokens, &recording, params, |layer| {
+            model.attention(layer).expect("a model with a residual stream has attention")
+        });
+        Ok(Some((lens, path)))
+    }
+}
+
+impl TextGenerator {
+    /// Returns the next token that the output layer reads at each token and depth, and the way of each token. Of long
+    /// texts, the last tokens are read.
+    pub(super) fn inner_steps(&self, ids: &[u32]) -> Result<(LogitLens, ResidualPath)> {
+        let (model, params, config) = (&self.model, &self.params, &self.config.model);
+        let reader = model.residual_reader(params);
+        let mut recording = reader.record(model.embed(params, ids)?)?;
+        let (vectors, positions) = model.token_and_position_vectors(params, ids)?;
+        let scale = embedding_scale(&config.embeddings, vectors.ncols());
+        let tokens = EmbeddedTokens { ids, scale, vectors, positions };
+        let path = ResidualPath::measure(tokens, &recording, params, |layer| model.attention(layer));
+        let per_token = (config.vocab_size * config.encoder.d_model * recording.residual.len()) as f64;
+        let shown = ((MAX_COST / per_token.max(1.0)) as usize).clamp(1, ids.len().max(1)).min(ids.len());
+        let first = ids.len() - shown;
+        for x in &mut recording.residual {
+            *x = x.slice_axis(Axis(0), Slice::from(first..)).to_owned();
+        }
+        let tokens = ids[first..].iter().map(|&id| self.tokenizer.token(id)).collect();
+        let mut depths = reader.logit_lens(&recording)?;
+        // The unknown token is never generated.
+        if let Some(id) = self.tokenizer.unknown_id() {
+            depths.iter_mut().for_each(|logits| logits.column_mut(id as usize).fill(f32::NEG_INFINITY));
+        }
+        Ok((LogitLens::over_tokens(tokens, &depths, |id| self.tokenizer.token(id as u32)), path))
+    }
+}
+
+impl TextTagger {
+    /// Returns the tag that the network's head reads for each unit at each depth, in the first window of a text. `None`
+    /// without a network or without tokens.
+    pub(super) fn logit_lens(
+        &self,
+        text: &str,
+        units: &[Range<usize>],
+        tag_name: &dyn Fn(usize) -> String,
+    ) -> Result<Option<LogitLens>> {
+        let Some(network) = &self.network else { return Ok(None) };
+        let row = UnitRow::encode(&network.tokenizer, text, units)?;
+        let framing = InputFraming { frame: network.tokenizer.special_tokens(), max_tokens: network.config.max_tokens };
+        let rows = [row];
+        let windows = tagger_windows(&rows, framing.window_size());
+        let Some(window) = windows.first() else { return Ok(None) };
+        let packed = PackedWindows::pack(framing, &rows, std::iter::once(window));
+        let depths = network.model.logit_lens(&network.params, packed.tokens(), packed.units())?;
+        let words = units[window.units.clone()].iter().map(|unit| text[unit.clone()].to_owned()).collect();
+        Ok(Some(LogitLens::over_tokens(words, &depths, tag_name)))
+    }
+}
+
+impl TextTranslator {
+    /// Returns the token that the output layer reads at each target token and depth of the decoder. The names are those
+    /// of the tokens that the translation has there.
+    pub(super) fn logit_lens(&self, pair: &TranslationBatch) -> Result<LogitLens> {
+        let depths = self.model.logit_lens(&self.params, pair)?;
+        let name = |id: usize| self.tokenizers.target.token(id as u32);
+        let tokens = pair.output.iter().map(|&id| name(id as usize)).collect();
+        Ok(LogitLens::over_tokens(tokens, &depths, name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::array;
+
+    #[test]
+    fn each_depth_has_its_best_answer_and_the_probability_of_the_last() {
+        let depths = [array![[1.0f32, 0.0, 0.0], [0.0, 0.0, 2.0]], array![[0.0f32, 1.0, 0.0], [0.0, 0.0, 3.0]]];
+        let names = ["a", "b", "c"];
+        let lens = LogitLens::over_tokens(vec!["x".into(), "y".into()], &depths, |id| names[id].into());
+        assert!(lens.is_consistent(1) && !lens.is_consistent(2));
+        let e = 1f32.exp();
+        let first = &lens.depths[0][0];
+        assert_eq!(first.label, "a");
+        assert!((first.probability - e / (e + 2.0)).abs() < 1e-6 && (first.of_last - 1.0 / (e + 2.0)).abs() < 1e-6);
+        let last = &lens.depths[1][1];
+        assert_eq!((last.label.as_str(), last.probability), ("c", last.of_last));
+    }
+}
