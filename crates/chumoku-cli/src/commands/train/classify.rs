@@ -8,11 +8,13 @@ use crate::ExitCode;
 use crate::UsageError;
 use crate::args::{Architecture, BuiltinData, TrainArgs};
 use crate::data::{
-    builtin_class_rows, builtin_pronouns, builtin_reviews, load_class_rows, read_options, report_class_rows,
+    builtin_class_rows, builtin_coin_flips, builtin_pronouns, builtin_reviews, load_class_rows, read_options,
+    report_class_rows,
 };
 use crate::report::training::{optional_sections, scored_on_heading};
 use crate::report::{abstain_summary, classes, free_lines, paragraph};
 use crate::shell::shell_quoted;
+use chumoku::ModelKind;
 use chumoku::builtin::{self, PronounAttention, PronounExample};
 use chumoku::data::{LabelOptions, ReadOptions, merge_labels, options_for_all_files};
 use chumoku::lang::lang;
@@ -20,7 +22,6 @@ use chumoku::train::{
     BaseModel, DataSource, Scores, SourceData, TrainOptions, TrainingData, check_tune, network_name, train,
     train_ngram_classifier, tune, tune_ngrams,
 };
-use chumoku::ModelKind;
 use chumoku::{stages, tr};
 use serde_json::Value;
 use std::io::Write;
@@ -211,6 +212,7 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
         }
         return Ok(match args.builtin {
             Some(BuiltinData::Reviews) => builtin_reviews(),
+            Some(BuiltinData::CoinFlips) => builtin_coin_flips(),
             _ => builtin_pronouns(),
         });
     };
