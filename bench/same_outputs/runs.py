@@ -117,6 +117,7 @@ def trained():
 
     yield train("classes", f"rows.csv --valid valid.csv --test test.csv --out classes --epochs 2 --seed 7 --watch '{TEXT}'")
     yield train("built-in", "--builtin reviews --out built-in --epochs 1 --json")
+    yield train("coin-flips", "--builtin coin-flips --out coin-flips --epochs 1 --json")
     yield train("pronouns", "--builtin pronouns --out pronouns --epochs 2")
     yield train("ja", "rows.csv --out classes-ja --epochs 1 --lang ja")
     for network in ["rnn", "lstm", "gru", "ngrams"]:

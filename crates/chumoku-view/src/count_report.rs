@@ -60,25 +60,20 @@ impl CountReport {
 }
 
 /// Counts the networks for the comparison: recurrent networks, and attention alone or a transformer of the same size.
+/// Additive attention is compared with attention.
 fn counts_side_by_side(config: &CountConfig) -> Result<Vec<NetworkCost>> {
-    let (first, num_layers) = match config.network {
-        NetworkKind::Attention => (NetworkKind::Attention, 1),
-        NetworkKind::AdditiveAttention => {
-            let both = [NetworkKind::AdditiveAttention, NetworkKind::Attention];
-            return Ok(both
-                .into_iter()
-                .map(|network| CountConfig { network, ..*config }.count())
-                .collect::<Result<_, _>>()?);
+    let recurrent = [RecurrentCell::Rnn, RecurrentCell::Lstm, RecurrentCell::Gru].map(NetworkKind::Recurrent);
+    let (first, others, num_layers) = match config.network {
+        NetworkKind::Attention => (NetworkKind::Attention, &recurrent[..], 1),
+        NetworkKind::AdditiveAttention => (NetworkKind::AdditiveAttention, &[NetworkKind::Attention][..], 1),
+        NetworkKind::Transformer | NetworkKind::Recurrent(_) => {
+            (NetworkKind::Transformer, &recurrent[..], config.num_layers)
         }
-        NetworkKind::Transformer | NetworkKind::Recurrent(_) => (NetworkKind::Transformer, config.num_layers),
         _ => return Ok(Vec::new()),
     };
     let mut counts = Vec::new();
-    for network in [first]
-        .into_iter()
-        .chain([RecurrentCell::Rnn, RecurrentCell::Lstm, RecurrentCell::Gru].map(NetworkKind::Recurrent))
-    {
-        let keys = config.keys.filter(|_| network == NetworkKind::Attention);
+    for network in [first].into_iter().chain(others.iter().copied()) {
+        let keys = config.keys.filter(|_| matches!(network, NetworkKind::Attention | NetworkKind::AdditiveAttention));
         match (CountConfig { network, num_layers, keys, ..*config }).count() {
             // No transformer of this width can have this number of heads; a recurrent network has no heads.
             Err(NnError::HeadCount { .. }) if network != config.network => {}

@@ -105,13 +105,12 @@ impl LearningCurves {
         let is_of_evaluations = self.evaluations().count() >= MIN_EVALUATIONS;
         let shown: Vec<&LogRecord> =
             self.records.iter().filter(|record| !is_of_evaluations || record.evaluation.is_some()).collect();
-        let loss = lang.pick("loss", "損失");
         let evaluated = |record: &&LogRecord| record.evaluation.as_ref().map_or(f32::NAN, |found| found.loss as f32);
         let series = [
             (lang.pick("training", "学習").to_owned(), shown.iter().map(|record| record.loss as f32).collect()),
             (self.evaluated_rows(lang).to_owned(), shown.iter().map(evaluated).collect()),
         ];
-        (lang.pick("Loss", "損失").into(), curves(lang, loss, &shown, series.to_vec()))
+        (lang.pick("Loss", "損失").into(), curves(lang, &shown, series.to_vec()))
     }
 
     /// The scores of this table that the task has; `None` if it has none of them.
@@ -141,17 +140,17 @@ impl LearningCurves {
             series.insert(0, (name, shown.iter().map(trained).collect()));
         }
         let caption = lang.pick(english, japanese);
-        (!series.is_empty()).then(|| (caption.into(), curves(lang, "", &shown, series)))
+        (!series.is_empty()).then(|| (caption.into(), curves(lang, &shown, series)))
     }
 }
 
-fn curves(lang: Lang, y: &str, shown: &[&LogRecord], series: Vec<(String, Vec<f32>)>) -> Curves {
+fn curves(lang: Lang, shown: &[&LogRecord], series: Vec<(String, Vec<f32>)>) -> Curves {
     let x = FigureAxis {
         name: lang.pick("steps", "ステップ").into(),
         labels: shown.iter().map(|record| record.step.to_string()).collect(),
         is_numbered: false,
     };
-    Curves { x, y: y.into(), series, between: Vec::new(), is_logarithmic: false, spread: Vec::new() }
+    Curves { x, y: String::new(), series, between: Vec::new(), is_logarithmic: false, spread: Vec::new() }
 }
 
 /// The heights of a sparkline.

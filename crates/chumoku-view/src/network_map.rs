@@ -6,58 +6,27 @@ use crate::{CountReport, Lang};
 use chumoku::count::StepCost;
 use chumoku::nn::NormOrder;
 
-const ATTENTION: &str = "Vaswani et al. 2017, section 3.2";
-const LAYER_NORM: &str = "Ba, Kiros and Hinton 2016";
-
-/// A step by name: its role, what it computes, and its source.
-const STEPS: [(&str, BlockRole, &str, &str); 28] = [
-    ("embedding", BlockRole::Ends, "x = E[token]", "Vaswani et al. 2017, section 3.4"),
-    ("positions", BlockRole::Ends, "x + p[position]", "Vaswani et al. 2017, section 3.5; learned: Gehring et al. 2017"),
-    ("token types", BlockRole::Ends, "x + t[type]", "Devlin et al. 2019, section 3"),
-    ("input norm", BlockRole::Norm, "γ (x − μ) / σ + β", LAYER_NORM),
-    ("norm 1", BlockRole::Norm, "γ (x − μ) / σ + β", LAYER_NORM),
-    ("norm 2", BlockRole::Norm, "γ (x − μ) / σ + β", LAYER_NORM),
-    ("norm 3", BlockRole::Norm, "γ (x − μ) / σ + β", LAYER_NORM),
-    ("final norm", BlockRole::Norm, "γ (x − μ) / σ + β", "Xiong et al. 2020"),
-    ("W_Q", BlockRole::Projection, "Q = x W_Q + b_Q", ATTENTION),
-    ("W_K", BlockRole::Projection, "K = x W_K + b_K", ATTENTION),
-    ("W_V", BlockRole::Projection, "V = x W_V + b_V", ATTENTION),
-    ("head norms", BlockRole::Scores, "q / |q|, k / |k|, with weights", "Henry et al. 2020"),
-    ("beta", BlockRole::Scores, "β_h q", "Ramsauer et al. 2021"),
-    ("scores", BlockRole::Scores, "S = Q Kᵀ", ATTENTION),
-    ("scaling", BlockRole::Scores, "S / √k", ATTENTION),
-    ("softmax", BlockRole::Scores, "A = softmax(S), by rows", ATTENTION),
-    ("weighted sum", BlockRole::Attention, "H = A V, of each head", ATTENTION),
-    ("W_O", BlockRole::Attention, "y = concat(H) W_O + b_O", ATTENTION),
-    ("residual", BlockRole::Residual, "x + y", "He et al. 2016"),
-    ("feed-forward in", BlockRole::FeedForward, "u = x W_1 + b_1", "Vaswani et al. 2017, section 3.3"),
-    ("activation", BlockRole::FeedForward, "f(u); gated: f(u) ∘ v", "Hendrycks and Gimpel 2016; gated: Shazeer 2020"),
-    ("feed-forward out", BlockRole::FeedForward, "y = f(u) W_2 + b_2", "Vaswani et al. 2017, section 3.3"),
-    (
-        "input projection",
-        BlockRole::FeedForward,
-        "x W + b, for all gates",
-        "Elman 1990; Hochreiter and Schmidhuber 1997; Cho et al. 2014",
-    ),
-    (
-        "state, step by step",
-        BlockRole::FeedForward,
-        "h_t from h_{t−1} and x_t",
-        "Elman 1990; Hochreiter and Schmidhuber 1997; Cho et al. 2014",
-    ),
-    ("head, dense", BlockRole::Ends, "f(x W + b)", "Devlin et al. 2019"),
-    ("head, norm", BlockRole::Norm, "γ (x − μ) / σ + β", LAYER_NORM),
-    ("head", BlockRole::Ends, "logits = x W + b, of the pooled vector", ""),
-    ("output", BlockRole::Ends, "logits = y Eᵀ", "Press and Wolf 2017"),
-];
+/// The steps by name, one a line: name, role, formula and source.
+const STEPS: &str = include_str!("network_map.tsv");
 
 /// Leads from a block to its row in the table.
 const SCRIPT: &str = include_str!("network_map.js");
 
 fn block(step: &StepCost, lang: Lang) -> MapBlock {
-    let known = STEPS.iter().find(|(name, ..)| *name == step.name);
-    let (role, formula, source) =
-        known.map_or((BlockRole::Ends, "", ""), |&(_, role, formula, source)| (role, formula, source));
+    let known = STEPS.lines().find_map(|line| {
+        let mut cells = line.split('\t');
+        (cells.next() == Some(step.name)).then(|| [(); 3].map(|()| cells.next().unwrap_or_default()))
+    });
+    let [role, formula, source] = known.unwrap_or_default();
+    let role = match role {
+        "projection" => BlockRole::Projection,
+        "scores" => BlockRole::Scores,
+        "attention" => BlockRole::Attention,
+        "feed-forward" => BlockRole::FeedForward,
+        "norm" => BlockRole::Norm,
+        "residual" => BlockRole::Residual,
+        _ => BlockRole::Ends,
+    };
     MapBlock {
         part: step.part,
         name: step_label(step.name, lang).to_owned(),

@@ -290,19 +290,13 @@ pub(crate) fn trust_sentence(lang: Lang, e: &Explanation) -> String {
         })
         .collect();
     let others = others.join(lang.pick(", ", "、"));
-    match (lang, others.is_empty()) {
-        (Lang::En, _) => format!(
-            "With the words of largest effect left out first, half of the network's certainty of {class} is gone after {first} of \
-             {words} words{}{others}.",
-            if others.is_empty() { "" } else { "; " }
-        ),
-        (Lang::Ja, true) => format!(
-            "影響の大きい語から順に除くと、{words} 語中 {first} 語で、ネットワークの{class}の確信の半分が失われます。"
-        ),
-        (Lang::Ja, false) => format!(
-            "影響の大きい語から順に除くと、{words} 語中 {first} 語で、ネットワークの{class}の確信の半分が失われます（{others}）。"
-        ),
-    }
+    let others = if others.is_empty() { others } else { tr_in!("; {others}", "（{others}）", lang) };
+    tr_in!(
+        "With the words of largest effect left out first, half of the network's certainty of {class} is gone after {first} of {words} \
+             words{others}.",
+        "影響の大きい語から順に除くと、{words} 語中 {first} 語で、ネットワークの{class}の確信の半分が失われます{others}。",
+        lang
+    )
 }
 
 /// Explains the two effects of a predictor that has two members.

@@ -3,7 +3,7 @@
 //! The catalog `japanese.txt` has entries with a blank line between them: an English paragraph, and its Japanese on the
 //! next line. clap wraps text at spaces only, so Japanese is wrapped here and clap prints it as it is.
 
-use crate::report::wrap;
+use crate::report::wrap_phrases as wrap;
 use clap::builder::{PossibleValue, PossibleValuesParser, Resettable, StyledStr};
 use clap::{Arg, Command};
 use std::collections::HashMap;
@@ -59,7 +59,7 @@ pub(super) fn lay_out(mut command: Command, width: usize) -> Command {
     let style = *command.get_styles().get_usage();
     let names = command.get_subcommands().map(|child| child.get_name().len()).max().unwrap_or(0);
     let starts_below = [true, false].map(|positional| overflows(&command, positional, width));
-    let usage = translate_usage(&mut command);
+    let usage = translate_usage(&mut command, width);
     command
         .term_width(0)
         // The parent lists `about` in another width, so the command shows a copy.
@@ -68,7 +68,7 @@ pub(super) fn lay_out(mut command: Command, width: usize) -> Command {
         .after_help(after)
         .after_long_help(long_after)
         .override_usage(usage)
-        .help_template(format!("{{before-help}}{style}使い方:{style:#} {{usage}}\n\n{{all-args}}{{after-help}}"))
+        .help_template(format!("{{before-help}}{style}使い方:{style:#}{{usage}}\n\n{{all-args}}{{after-help}}"))
         .subcommand_help_heading("コマンド")
         .mut_args(|arg| {
             let starts_below = starts_below[usize::from(!arg.is_positional())];
@@ -144,7 +144,8 @@ fn notes(arg: &Arg, is_long: bool) -> Vec<String> {
         notes.push(format!("[既定: {}]", if defaults.is_empty() { "\"\"" } else { &defaults }));
     }
     let values = visible_values(arg);
-    if !values.is_empty() && !(is_long && values.iter().any(|value| value.get_help().is_some())) {
+    let are_listed = is_long && values.iter().any(|value| value.get_help().is_some());
+    if !values.is_empty() && !are_listed {
         let names: Vec<_> = values.iter().map(PossibleValue::get_name).collect();
         notes.push(format!("[使える値: {}]", names.join(", ")));
     }
@@ -156,12 +157,18 @@ fn visible_values(arg: &Arg) -> Vec<PossibleValue> {
     values.into_iter().filter(|value| !value.is_hide_set()).collect()
 }
 
-/// Returns the usage of a command without its heading.
-fn translate_usage(command: &mut Command) -> String {
+/// Returns the usage of a command with the space after its heading, or a line break if it is too long.
+fn translate_usage(command: &mut Command, width: usize) -> String {
     let style = *command.get_styles().get_usage();
-    let usage = command.render_usage().ansi().to_string();
-    let usage = usage.trim_start_matches(&format!("{style}Usage:{style:#} ")).to_owned();
-    usage.replace("[OPTIONS]", "[オプション]").replace("<COMMAND>", "<コマンド>").replace("[COMMAND]", "[コマンド]")
+    let usage = command.render_usage();
+    let shown = usage.ansi().to_string();
+    let shown = shown.trim_start_matches(&format!("{style}Usage:{style:#} "));
+    let translate = |usage: &str| {
+        usage.replace("[OPTIONS]", "[オプション]").replace("<COMMAND>", "<コマンド>").replace("[COMMAND]", "[コマンド]")
+    };
+    // The Japanese heading is one column wider than the English.
+    let is_long = translate(&usage.to_string()).width() + 1 > width;
+    format!("{}{}", if is_long { "\n  " } else { " " }, translate(shown))
 }
 
 fn wrap_paragraphs(text: &str, width: usize) -> String {

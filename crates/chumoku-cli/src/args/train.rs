@@ -110,6 +110,8 @@ pub(crate) enum BuiltinData {
     Pronouns,
     /// 1,000 short reviews, English and Japanese: positive or negative?
     Reviews,
+    /// 1,000 random texts with coin flips as labels: what a model memorizes, and that nothing can be learned
+    CoinFlips,
     /// Dates as people write them, English and Japanese, to translate to ISO 8601
     Dates,
 }

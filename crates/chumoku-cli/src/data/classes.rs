@@ -13,7 +13,7 @@ const PRONOUNS_SEED: u64 = 0;
 /// Returns all built-in data of classifiers, on which a model may have been trained.
 pub(crate) fn builtin_class_rows() -> Vec<TrainingData> {
     let pronouns = [Lang::En, Lang::Ja].map(|lang| builtin::pronouns(lang, PRONOUNS_SEED));
-    pronouns.into_iter().chain([builtin::reviews()]).collect()
+    pronouns.into_iter().chain([builtin::reviews(), builtin::coin_flips()]).collect()
 }
 
 /// Loads the built-in sentences with a pronoun, in the user's language.
@@ -36,6 +36,16 @@ pub(crate) fn builtin_reviews() -> TrainingData {
     );
     print_status(["data", "データ"], &text);
     builtin::reviews()
+}
+
+/// Loads the built-in random texts.
+pub(crate) fn builtin_coin_flips() -> TrainingData {
+    let text = tr!(
+        "the built-in coin flips: 1,000 texts of 50 random words with random labels, from which nothing can be learned",
+        "内蔵のコイン投げ。乱数の 50 語からなるテキスト 1,000 件に乱数のラベルを付けたもので、学べることは何もありません"
+    );
+    print_status(["data", "データ"], &text);
+    builtin::coin_flips()
 }
 
 /// Reports rows, classes and lengths.

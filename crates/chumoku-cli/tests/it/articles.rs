@@ -159,7 +159,7 @@ fn order_matters_only_with_positions() {
     let answers = |name: &str, settings: &str| -> Vec<String> {
         place.train_small(name, &["--model", "transformer", "--settings", settings]);
         let run = place.run(&["predict", name, "not good but cheap", "cheap but good not", "--json"]).assert_success();
-        run.json_lines().iter().map(|line| line["probabilities"].to_string()).collect()
+        run.json_lines().iter().map(|line| line["probability"].to_string()).collect()
     };
     let without = answers("none", "positions=none,tokens=words,layers=1,width=32");
     assert_eq!(without[0], without[1]);

@@ -9,8 +9,8 @@ fn train(lang: &str) -> (TestDir, crate::common::Run) {
     (place, run)
 }
 
-/// N-grams are near chance on pairs of nouns that training never showed, the transformer is right, and one of its heads
-/// looks from the deciding word to the noun. The report says all of it.
+/// N-grams are near chance on pairs of nouns that training never showed, and the transformer is right. The report says
+/// so, and names the head that looks from the deciding word to the noun.
 #[test]
 fn only_the_transformer_knows_what_it_means() {
     let (place, run) = train("en");
@@ -43,7 +43,34 @@ fn only_the_transformer_knows_what_it_means() {
     assert!(line("loss  ").contains('█') && line("score ").contains("validation macro-F1"), "{run:#?}");
 }
 
-/// Japanese leaves the subject out. By default only the n-grams are trained, which takes a second.
+/// The learning curves of every kind of network are drawn from its log. Without an epoch there is nothing to draw.
+#[test]
+fn learning_curves_are_drawn_for_every_task() {
+    let place = TestDir::new();
+    place.write("rows.csv", crate::common::csv(&crate::common::reviews(60)));
+    let line = |i: usize| format!("{}\t{}\n", "ab".repeat(1 + i % 5), "ba".repeat(1 + i % 5));
+    place.write("pairs.tsv", format!("a\tb\n{}", (0..40).map(line).collect::<String>()));
+    place.write("book.txt", "the cat sat on the mat and looked at the rain\n".repeat(60));
+    let tasks: [(&[&str], usize); 3] = [
+        (&["rows.csv", "--epochs", "4"], 2),
+        (&["pairs.tsv", "--task", "translate", "--epochs", "2"], 1),
+        (&["book.txt", "--task", "lm", "--epochs", "1"], 1),
+    ];
+    for (args, panels) in tasks {
+        place.run(&[&["train", "--out", "model", "--force"], args].concat()).assert_success();
+        let run = place.run(&["film", "model", "--curves", "--html", "curves.html", "--json", "-"]).assert_success();
+        let drawn = run.json()["panels"].as_array().map_or(0, Vec::len);
+        assert_eq!(drawn, panels, "{args:?}: {}", run.stdout);
+        let page = place.read("curves.html");
+        assert!(page.contains("model: learning curves") && page.contains("model: 学習曲線"), "{args:?}");
+        std::fs::remove_file(place.path("curves.html")).unwrap();
+    }
+    place.run(&["train", "rows.csv", "--model", "ngrams", "--out", "ngrams"]).assert_success();
+    place.run_rejected(&["film", "ngrams", "--curves"], &["ngrams", "log.jsonl"]);
+    place.run_rejected(&["film", "model", "--curves", "--head", "1"], &["--curves", "--head"]);
+}
+
+/// Japanese leaves the subject out. The test trains the n-grams alone, which takes a second, unless it is exhaustive.
 #[test]
 fn japanese_sentences_need_attention_too() {
     let place = TestDir::new();

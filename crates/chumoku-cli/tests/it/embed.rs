@@ -184,5 +184,5 @@ fn classifiers_embed_texts_and_find_the_nearest() {
     place.run_rejected(&["embed", "model", "good", "--prompt", "query"], &["query", "has no prompts"]);
     // A model without a network has no vectors.
     place.run(&["train", "reviews.csv", "--model", "ngrams", "--out", "ngrams"]).assert_success();
-    place.run_rejected(&["embed", "ngrams", "good"], &["n-gram"]);
+    place.run_rejected(&["embed", "ngrams", "good"], &["chumoku_ngram_classifier"]);
 }

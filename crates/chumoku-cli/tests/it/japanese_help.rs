@@ -157,7 +157,8 @@ fn japanese_help_fits_eighty_columns_and_shows_every_argument() {
             {
                 assert!(!help.contains(word), "{word}: {shown}");
             }
-            assert!(help.contains(&format!("使い方: {}", [&["chumoku"], path].concat().join(" "))), "{shown}");
+            let usage = help.replace("使い方:\n  ", "使い方: ");
+            assert!(usage.contains(&format!("使い方: {}", [&["chumoku"], path].concat().join(" "))), "{shown}");
             assert!(help.contains("\nオプション:\n"), "{shown}");
             for child in command.get_subcommands() {
                 assert!(help.contains(&format!("\n  {} ", child.get_name())), "{child}: {shown}");

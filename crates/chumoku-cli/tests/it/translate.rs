@@ -219,7 +219,7 @@ fn training_goes_on_until_the_validation_loss_stops_falling() {
     let [planned, patience] = ["epochs", "patience"].map(|key| number(&metrics["plan"][key]));
     assert!(planned > 60 && epochs < planned && epochs == best + patience, "{epochs} {best} {planned} {patience}");
     assert!(!run.stderr.contains("was the best: the model was still improving"), "{run:#?}");
-    // With too few epochs the last one is the best, and the run says how to go on.
+    // Two epochs are too few: the last one is the best, and the run says how to go on.
     let args = ["train", "pairs.tsv", "--task", "translate", "--epochs", "2", "--out", "short"];
     let run = place.run(&args).assert_success();
     assert_eq!(place.json("short/metrics.json")["best_epoch"], 2);

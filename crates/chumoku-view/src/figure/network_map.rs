@@ -84,6 +84,8 @@ struct Pen {
     y: f64,
     /// The middle of the block above, if there is one.
     from: Option<f64>,
+    /// The lower edge of the block above.
+    bottom: f64,
     /// The height at which the current residual connection starts.
     residual_from: f64,
     frame: Option<Frame>,
@@ -128,6 +130,7 @@ impl NetworkMap {
             left: x0 + MARGIN + column * COLUMN,
             y: y0 + 8.0,
             from: None,
+            bottom: y0,
             residual_from: y0,
             frame: None,
         };
@@ -138,7 +141,7 @@ impl NetworkMap {
             let column = usize::from(self.blocks[index].is_in_decoder());
             if column == 1 && memory_from.is_none() {
                 close_frame(&mut pens[0], canvas);
-                memory_from = Some(pens[0].y - GAP);
+                memory_from = Some(pens[0].bottom);
             }
             let pen = &mut pens[column];
             let block = &self.blocks[index];
@@ -194,7 +197,7 @@ impl NetworkMap {
         let (left, top) = (pen.left, pen.y);
         let middle = left + WIDTH / 2.0;
         let above = pen.from.replace(middle);
-        let start = top - GAP;
+        let start = pen.bottom;
         match first.role {
             BlockRole::Residual => {
                 // The sum, and the connection that leads around the sublayer.
@@ -210,6 +213,7 @@ impl NetworkMap {
                 rect([middle - 10.0, top - 1.0, 20.0, 20.0], Paint::Signed(0.25), &says, canvas);
                 let text = SceneText::new([middle, y + 5.0], "+", 15.0, Paint::TextOnSigned(0.25));
                 canvas.text(text.with_anchor(TextAnchor::Middle));
+                pen.bottom = top + 19.0;
                 pen.y += 19.0 + GAP;
                 return;
             }
@@ -228,9 +232,10 @@ impl NetworkMap {
                     // Keys and values come from the encoder's output.
                     let (between, y) = (left - 34.0, top - 8.0);
                     let of_encoder = x0 + MARGIN + WIDTH / 2.0;
-                    line([of_encoder, from], [of_encoder, from + 12.0], canvas);
-                    line([of_encoder, from + 12.0], [between, from + 12.0], canvas);
-                    line([between, from + 12.0], [between, y], canvas);
+                    let below = from + 22.0;
+                    line([of_encoder, from], [of_encoder, below], canvas);
+                    line([of_encoder, below], [between, below], canvas);
+                    line([between, below], [between, y], canvas);
                     let last = left + 2.0 * (THIRD + 9.0) + THIRD / 2.0;
                     line([between, y], [last, y], canvas);
                     for place in 1..row.len() {
@@ -261,6 +266,7 @@ impl NetworkMap {
                 self.draw_block(row.start, [left, top, WIDTH, HEIGHT], canvas);
             }
         }
+        pen.bottom = top + HEIGHT;
         pen.y += HEIGHT + GAP;
     }
 

@@ -145,7 +145,8 @@ impl CheckReport {
 
 /// Returns the implications of claims, and the roundings of constants that they were computed with.
 ///
-/// People divide by 1.41 instead of √2. A rounding counts only if it turns wrong claims right and none wrong.
+/// People divide by 1.41 instead of √2. A rounding counts only if it explains all numbers of a wrong claim, and makes no
+/// other number wrong.
 fn with_constants(program: &Program, claims: &[ClaimMatrix<'_>]) -> (Implications, Vec<String>) {
     let mut found = Implications::compute(program, claims, Constants::EXACT);
     let mut used = Vec::new();
@@ -163,7 +164,13 @@ fn with_constants(program: &Program, claims: &[ClaimMatrix<'_>]) -> (Implication
             let constants = Constants { scale: constants.scale * exact.scale, e: constants.e };
             let other = Implications::compute(program, claims, constants);
             let less = all_wrong(&other);
-            let turns_right = wrong.iter().zip(&less).any(|(before, after)| *before > 0 && *after == 0);
+            let explains = |id: &usize| {
+                let numbers = claims[*id].into_iter().flat_map(|claim| claim.indexed_iter());
+                let mut printed = numbers.filter_map(|(at, printed)| Some((at, printed.as_ref()?)));
+                printed.all(|(at, printed)| other.implied[*id][at].range.can_round_to(printed))
+            };
+            let claimed = (0..claims.len()).filter(|&id| claims[id].is_some());
+            let turns_right = claimed.zip(&wrong).any(|(id, before)| *before > 0 && explains(&id));
             if turns_right && wrong.iter().zip(&less).all(|(before, after)| after <= before) {
                 wrong = less;
                 best = Some((other, text));

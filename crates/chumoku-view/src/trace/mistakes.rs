@@ -18,7 +18,7 @@ use serde::{Serialize, Serializer};
 
 /// Defines the kinds of mistakes with their descriptions in English and Japanese.
 macro_rules! mistakes {
-    ($($kind:ident: $name:literal, $en:literal, $ja:literal;)*) => {
+    ($($kind:ident: $name:literal, ($en:literal, $ja:literal);)*) => {
         /// A kind of mistake.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
@@ -39,48 +39,47 @@ macro_rules! mistakes {
 }
 
 mistakes! {
-    WrongMatrix: "wrong_matrix", "another matrix was used", "別の行列を使っている";
-    TransposedMatrix: "transposed_matrix", "a matrix was transposed", "行列を転置している";
-    ProjectionLeftOut: "projection_left_out", "not multiplied by the weights", "重み行列を掛けていない";
-    AddedBias: "added_bias", "a bias was added to every row", "各行にバイアスを加えている";
-    LeftOutBias: "left_out_bias", "the bias was left out", "バイアスを加えていない";
-    KeysNotTransposed: "keys_not_transposed", "Q K instead of Q Kᵀ: K was not transposed", "Q Kᵀ ではなく Q K を計算している（K を転置していない）";
-    ScaledEarly: "scaled_early", "divided by √d_k already in this step", "この段ですでに √d_k で割っている";
-    DividedByDk: "divided_by_d_k", "divided by d_k instead of √d_k", "√d_k ではなく d_k で割っている";
-    NotScaled: "not_scaled", "not divided by √d_k", "√d_k で割っていない";
-    MultipliedByRoot: "multiplied_by_root", "multiplied by √d_k instead of divided", "√d_k で割らずに掛けている";
-    DividedByRootOfModel: "divided_by_root_of_d_model", "divided by √d_model instead of √d_k", "√d_k ではなく √d_model で割っている";
-    DividedByLength: "divided_by_length", "divided by the number of keys instead of √d_k", "√d_k ではなくキーの数で割っている";
-    MaskIgnored: "mask_ignored", "the mask was left out", "マスクを適用していない";
-    MaskReversed: "mask_reversed", "the mask is the wrong way round", "マスクの向きが逆";
-    MaskAsZero: "mask_as_zero", "masked scores were set to 0 instead of −∞", "マスクしたスコアを −∞ ではなく 0 にしている";
-    MaskAfterSoftmax: "mask_after_softmax", "masked after softmax: the rows no longer sum to 1", "ソフトマックスの後でマスクしている（行の和が 1 にならない）";
-    MaximumOfMatrix: "maximum_of_matrix", "the largest number of the whole matrix instead of the row", "行ではなく行列全体の最大値を使っている";
-    NoMaximum: "no_maximum", "the largest score of the row was not subtracted", "行の最大値を引いていない";
-    NormalizedWithoutMaximum: "normalized_without_maximum",
-        "the largest score was subtracted in the exponentials or in their sum, but not in both", "最大値を引いたのは指数か和の一方だけ";
-    ForgotExponential: "forgot_exponential", "the exponential was left out", "指数関数を適用していない";
-    OtherBase: "other_base", "powers of another number than e", "e 以外の底で累乗を計算している";
-    OtherLogarithm: "other_logarithm", "a logarithm to another base than e", "自然対数ではない対数を使っている";
-    ColumnSums: "column_sums", "the columns were summed instead of the rows", "行ではなく列の和を取っている";
-    SoftmaxOverColumns: "softmax_over_columns", "softmax over the columns instead of the rows", "ソフトマックスを行ではなく列に適用している";
-    SoftmaxOverMatrix: "softmax_over_matrix", "softmax over the whole matrix instead of each row", "ソフトマックスを行ごとではなく行列全体に適用している";
-    NotNormalized: "not_normalized", "not divided by the sum of the row", "行の和で割っていない";
-    DividedByLargest: "divided_by_largest", "divided by the largest number of the row instead of the sum", "行の和ではなく最大値で割っている";
-    Sigmoid: "sigmoid", "a sigmoid of each number instead of softmax", "ソフトマックスではなくシグモイドを適用している";
-    HardForSoft: "hard_for_soft", "only the largest number counts: argmax instead of softmax", "最大の要素だけを選んでいる（ソフトマックスではなく argmax）";
-    NoSoftmax: "no_softmax", "the scores themselves were used as weights, without softmax", "ソフトマックスを適用せず、スコアをそのまま重みにしている";
-    WeightsTransposed: "weights_transposed", "Aᵀ V instead of A V: the weights were transposed", "A V ではなく Aᵀ V を計算している（重みを転置している）";
-    WeightsIgnored: "weights_ignored", "all rows of V were weighted equally", "V のすべての行に同じ重みを掛けている";
-    ResidualLeftOut: "residual_left_out", "the residual connection was left out", "残差接続を加えていない";
-    MeanNotSubtracted: "mean_not_subtracted", "the mean was not subtracted", "平均を引いていない";
-    SampleVariance: "sample_variance", "the variance was divided by n − 1 instead of n", "分散を n ではなく n − 1 で割っている";
-    RootLeftOut: "root_left_out", "divided by the variance instead of its root", "標準偏差ではなく分散で割っている";
-    LeftOutGamma: "left_out_gamma", "γ or β was left out", "γ または β を適用していない";
-    ActivationLeftOut: "activation_left_out", "the activation was left out", "活性化関数を適用していない";
-    WrongSign: "wrong_sign", "wrong sign", "符号が逆";
-    LeftOutTerm: "left_out_term", "a product of the sum was left out", "積の一つを足し忘れている";
-    SwappedNumbers: "swapped_numbers", "two numbers changed places", "二つの数が入れ替わっている";
+    WrongMatrix: "wrong_matrix", ("another matrix was used", "別の行列を使っている");
+    TransposedMatrix: "transposed_matrix", ("a matrix was transposed", "行列を転置している");
+    ProjectionLeftOut: "projection_left_out", ("not multiplied by the weights", "重み行列を掛けていない");
+    AddedBias: "added_bias", ("a bias was added to every row", "各行にバイアスを加えている");
+    LeftOutBias: "left_out_bias", ("the bias was left out", "バイアスを加えていない");
+    KeysNotTransposed: "keys_not_transposed", ("Q K instead of Q Kᵀ: K was not transposed", "Q Kᵀ ではなく Q K（K を転置していない）");
+    ScaledEarly: "scaled_early", ("divided by √d_k already in this step", "この段ですでに √d_k で割っている");
+    DividedByDk: "divided_by_d_k", ("divided by d_k instead of √d_k", "√d_k ではなく d_k で割っている");
+    NotScaled: "not_scaled", ("not divided by √d_k", "√d_k で割っていない");
+    MultipliedByRoot: "multiplied_by_root", ("multiplied by √d_k instead of divided", "√d_k で割らずに掛けている");
+    DividedByRootOfModel: "divided_by_root_of_d_model", ("divided by √d_model instead of √d_k", "√d_k ではなく √d_model で割っている");
+    DividedByLength: "divided_by_length", ("divided by the number of keys instead of √d_k", "√d_k ではなくキーの数で割っている");
+    MaskIgnored: "mask_ignored", ("the mask was left out", "マスクを適用していない");
+    MaskReversed: "mask_reversed", ("the mask is the wrong way round", "マスクの向きが逆");
+    MaskAsZero: "mask_as_zero", ("masked scores were set to 0 instead of −∞", "マスクしたスコアを −∞ ではなく 0 にしている");
+    MaskAfterSoftmax: "mask_after_softmax", ("masked after softmax: the rows no longer sum to 1", "softmax の後でマスクしている（行の和が 1 にならない）");
+    MaximumOfMatrix: "maximum_of_matrix", ("the largest number of the whole matrix instead of the row", "行ではなく行列全体の最大値を使っている");
+    NoMaximum: "no_maximum", ("the largest score of the row was not subtracted", "行の最大値を引いていない");
+    NormalizedWithoutMaximum: "normalized_without_maximum", ("the largest score was subtracted in the exponentials or in their sum, but not in both", "最大値を引いたのは指数か和の一方だけ");
+    ForgotExponential: "forgot_exponential", ("the exponential was left out", "指数関数を適用していない");
+    OtherBase: "other_base", ("powers of another number than e", "e 以外の底で累乗を計算している");
+    OtherLogarithm: "other_logarithm", ("a logarithm to another base than e", "自然対数ではない対数を使っている");
+    ColumnSums: "column_sums", ("the columns were summed instead of the rows", "行ではなく列の和を取っている");
+    SoftmaxOverColumns: "softmax_over_columns", ("softmax over the columns instead of the rows", "softmax を行ではなく列に適用している");
+    SoftmaxOverMatrix: "softmax_over_matrix", ("softmax over the whole matrix instead of each row", "softmax を行ごとではなく行列全体に適用している");
+    NotNormalized: "not_normalized", ("not divided by the sum of the row", "行の和で割っていない");
+    DividedByLargest: "divided_by_largest", ("divided by the largest number of the row instead of the sum", "行の和ではなく最大値で割っている");
+    Sigmoid: "sigmoid", ("a sigmoid of each number instead of softmax", "softmax ではなくシグモイドを適用している");
+    HardForSoft: "hard_for_soft", ("only the largest number counts: argmax instead of softmax", "最大の要素だけを選んでいる（softmax ではなく argmax）");
+    NoSoftmax: "no_softmax", ("the scores themselves were used as weights, without softmax", "softmax を適用せず、スコアをそのまま重みにしている");
+    WeightsTransposed: "weights_transposed", ("Aᵀ V instead of A V: the weights were transposed", "A V ではなく Aᵀ V を計算している（重みを転置している）");
+    WeightsIgnored: "weights_ignored", ("all rows of V were weighted equally", "V のすべての行に同じ重みを掛けている");
+    ResidualLeftOut: "residual_left_out", ("the residual connection was left out", "残差接続を加えていない");
+    MeanNotSubtracted: "mean_not_subtracted", ("the mean was not subtracted", "平均を引いていない");
+    SampleVariance: "sample_variance", ("the variance was divided by n − 1 instead of n", "分散を n ではなく n − 1 で割っている");
+    RootLeftOut: "root_left_out", ("divided by the variance instead of its root", "標準偏差ではなく分散で割っている");
+    LeftOutGamma: "left_out_gamma", ("γ or β was left out", "γ または β を適用していない");
+    ActivationLeftOut: "activation_left_out", ("the activation was left out", "活性化関数を適用していない");
+    WrongSign: "wrong_sign", ("wrong sign", "符号が逆");
+    LeftOutTerm: "left_out_term", ("a product of the sum was left out", "積の一つを足し忘れている");
+    SwappedNumbers: "swapped_numbers", ("two numbers changed places", "二つの数が入れ替わっている");
 }
 
 impl Serialize for MistakeKind {
@@ -424,6 +423,19 @@ fn affine(
     })
 }
 
+/// Returns whether the interval is one whole number.
+fn is_whole(range: Interval) -> bool {
+    range.high - range.low < 1e-9 && (range.midpoint() - range.midpoint().round()).abs() < 1e-9
+}
+
+/// Returns whether a printed number follows from a mistake. A whole number is not the rounding of another one.
+fn explains(range: Interval, printed: &PrintedNumber) -> bool {
+    match printed.unit >= 1.0 && is_whole(range) {
+        true => (range.midpoint() - printed.value).abs() < 1e-9,
+        false => range.can_round_to(printed),
+    }
+}
+
 /// The most numbers of a program for which mistakes in earlier steps are searched.
 const LARGEST_SEARCH: usize = 50_000;
 
@@ -446,8 +458,9 @@ impl Search<'_> {
         let steps = &self.program.steps()[..=last];
         let is_small = steps.iter().map(|step| step.value.len()).sum::<usize>() <= LARGEST_SEARCH;
         let own = (self.program.step(self.ids[0]).kind, self.program.step(self.ids[0]).quantity);
+        // Of steps whose mistakes have the same effect, the one next to the claim is named.
         let mut sites: Vec<(StepKind, Quantity)> = vec![own];
-        for (id, step) in steps.iter().enumerate() {
+        for (id, step) in steps.iter().enumerate().rev() {
             let site = (step.kind, step.quantity);
             let is_open = self.claims[id].is_none() && step.kind == StepKind::Value && is_small;
             if is_open && !sites.contains(&site) {
@@ -520,7 +533,7 @@ impl Search<'_> {
             let other = alternative(id)?;
             for (at, printed) in self.printed(id) {
                 let range = other[at].range;
-                if !range.can_round_to(printed) {
+                if !explains(range, printed) {
                     return None;
                 }
                 let far = |x: Interval| match (x.midpoint(), printed.value) {
@@ -558,7 +571,8 @@ impl Search<'_> {
         let mut offsets = vec![[f64::NEG_INFINITY, f64::INFINITY]; lines];
         let mut count = 0;
         for (at, printed) in self.printed(id) {
-            let (range, room) = (self.implications.implied[id][at].range, printed.tolerance());
+            let range = self.implications.implied[id][at].range;
+            let room = if is_whole(range) && printed.unit >= 1.0 { 0.0 } else { printed.tolerance() };
             let offset = &mut offsets[at[axis]];
             *offset =
                 [offset[0].max(printed.value - room - range.high), offset[1].min(printed.value + room - range.low)];
@@ -576,17 +590,17 @@ impl Search<'_> {
             .collect();
         let implied = |id: StepId, at: [usize; 2]| self.implications.implied[id][at];
         let negated = |x: ImpliedNumber| ImpliedNumber::from_f64(0.0).sub(x).range;
-        if wrong.iter().all(|&(id, at, printed)| negated(implied(id, at)).can_round_to(printed)) {
+        if wrong.iter().all(|&(id, at, printed)| explains(negated(implied(id, at)), printed)) {
             return Some(MistakeKind::WrongSign);
         }
         if let [(id, at, printed), (other, place, text)] = wrong[..]
-            && implied(other, place).range.can_round_to(printed)
-            && implied(id, at).range.can_round_to(text)
+            && explains(implied(other, place).range, printed)
+            && explains(implied(id, at).range, text)
         {
             return Some(MistakeKind::SwappedNumbers);
         }
         let lacks_term = |&(id, at, printed): &(StepId, [usize; 2], &PrintedNumber)| {
-            self.partial_sums(id, at).iter().any(|sum| sum.can_round_to(printed))
+            self.partial_sums(id, at).iter().any(|sum| explains(*sum, printed))
         };
         wrong.iter().all(lacks_term).then_some(MistakeKind::LeftOutTerm)
     }

@@ -8,7 +8,7 @@
 //! 子どもは橋のそばに残っていた。壊れていたからだ。            後
 //! ```
 //!
-//! Each sentence names an animal and a thing, in either order, and says something that only one of them is said to be.
+//! Each sentence names an animal and a thing, in either order. Its last word fits only one of the two.
 //! Neither the order alone nor the last word alone says anything: each order and each kind of last word occurs equally
 //! often with both answers. A model has to find the noun that the last word fits, and to see where it stands. Japanese
 //! leaves the subject of the second sentence out, so that there the word "it" is not even written.
@@ -157,8 +157,8 @@ const ORDER_STREAM: u64 = 2;
 /// Returns the sentences of a language: 2,560 for training, 320 for validation and 320 for testing. The seed decides the
 /// last words and the order.
 ///
-/// Each pair of an animal and a thing occurs with every verb in both orders, and each time once with a word that fits
-/// the animal and once with one that fits the thing. A pair belongs to one split. Each validation and test row has a twin
+/// Each pair of an animal and a thing occurs with every verb in both orders. Each time the last word fits the animal once
+/// and the thing once. A pair belongs to one split. Each validation and test row has a twin
 /// with exchanged nouns, so that no set of words decides.
 ///
 /// ```
@@ -280,7 +280,7 @@ mod tests {
     }
 
     /// The answer is "first" exactly as often as "second": overall, for each noun at each place, for each verb, and for
-    /// each order. In held-out rows that also holds for each set of words; in training the last words are random.
+    /// each order. Held-out rows are balanced for each set of words too. The last words of training rows are random.
     #[test]
     fn nouns_order_and_verbs_say_nothing_about_the_answer() {
         for lang in [Lang::En, Lang::Ja] {

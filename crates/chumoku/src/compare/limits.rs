@@ -201,7 +201,9 @@ mod tests {
             assert!(shares[3] < 1e-5 && shares[4] < 1e-10, "{network}: {shares:?}");
         }
         let attention = GRADIENT_DISTANCES.map(|distance| limits.share("attention", distance));
-        assert!(attention.iter().all(|share| (0.3..3.0).contains(share)), "{attention:?}");
+        // The last token is also the query, so its own gradient is larger. All others are equally far away.
+        assert!(attention.iter().all(|share| (0.1..1.0).contains(share)), "{attention:?}");
+        assert!((attention[0] / attention[4]).ln().abs() < 0.3, "{attention:?}");
         assert!(limits.judge().iter().all(|claim| claim.verdict == Verdict::Holds));
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! # Files
 //!
+//! - `activation_patching`: values of one text replaced by those of another
 //! - `alignment`: source and translation
 //! - `attention`: one attention of a model, number by number
 //! - `attention_collector`: layer traces combined into word weights
@@ -30,7 +31,7 @@
 //! - `merges`: segmentation by the tokenizer
 //! - `next_token`: explanation of the next token
 //! - `ngrams`: effects of n-grams
-//! - `patching`: values of one text replaced by those of another
+//! - `patching`: the result of activation patching
 //! - `random_heads`: statistics of random heads
 //! - `required_text`: the check that there is a text
 //! - `residual_path`: lengths of the vectors that add up to each token's residual stream
@@ -42,6 +43,7 @@
 //! - `tagger_attention`: attention of a tagger
 //! - `translation`: explanation of a translation
 
+mod activation_patching;
 mod alignment;
 mod attention;
 mod attention_collector;

@@ -1,10 +1,10 @@
 //! The learning curve of a finished or interrupted run, read from its log.
 
-use crate::model_folder::{LOG, open_file};
+use crate::model_folder::{EntryType, LOG, open_file};
 use crate::{Error, Result, tr};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A line of a run's log about the loss: every 50th step, and each evaluation.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,7 +68,12 @@ fn metric((key, value): (&String, &Value)) -> Option<(String, f64)> {
 /// # Errors
 /// If the log cannot be read, a line is not JSON, or there is no loss.
 pub fn load_learning_log(folder: &Path) -> Result<Vec<LogRecord>> {
-    let (path, file) = (folder.join(LOG), open_file(folder, LOG)?);
+    let path = folder.join(LOG);
+    // N-gram models have no log, because they are not trained in steps.
+    if EntryType::at(&path) == EntryType::Missing {
+        return Err(no_loss_error(path));
+    }
+    let file = open_file(folder, LOG)?;
     let mut records = Vec::new();
     for (index, line) in BufReader::new(file).lines().enumerate() {
         let line = line.map_err(Error::io("reading", &path))?;
@@ -83,14 +88,15 @@ pub fn load_learning_log(folder: &Path) -> Result<Vec<LogRecord>> {
         // Other lines hold recorded attention.
         records.extend(LogRecord::parse(&value));
     }
-    if records.is_empty() {
-        let problem = tr!(
-            "no loss was logged: expected a folder whose network `chumoku train` trained",
-            "損失が記録されていません。`chumoku train` でネットワークを学習したフォルダを指定してください"
-        );
-        return Err(Error::Model { path, problem });
-    }
-    Ok(records)
+    if records.is_empty() { Err(no_loss_error(path)) } else { Ok(records) }
+}
+
+fn no_loss_error(path: PathBuf) -> Error {
+    let problem = tr!(
+        "no loss was logged: expected a model with a network that `chumoku train` trained; n-gram models have no steps",
+        "損失が記録されていません。`chumoku train` で学習した、ネットワークのあるモデルを指定してください（n-gram モデルの学習にステップはありません）"
+    );
+    Error::Model { path, problem }
 }
 
 #[cfg(test)]
@@ -117,6 +123,7 @@ mod tests {
             assert!(problem.contains(expected), "{problem}");
         }
         std::fs::remove_file(folder.path().join(LOG)).unwrap();
-        assert!(load_learning_log(folder.path()).unwrap_err().to_string().contains(LOG));
+        let problem = load_learning_log(folder.path()).unwrap_err().to_string();
+        assert!(problem.contains(LOG) && problem.contains("no loss"), "{problem}");
     }
 }

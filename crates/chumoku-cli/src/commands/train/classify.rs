@@ -8,7 +8,8 @@ use crate::ExitCode;
 use crate::UsageError;
 use crate::args::{Architecture, BuiltinData, TrainArgs};
 use crate::data::{
-    builtin_class_rows, builtin_pronouns, builtin_reviews, load_class_rows, read_options, report_class_rows,
+    builtin_class_rows, builtin_coin_flips, builtin_pronouns, builtin_reviews, load_class_rows, read_options,
+    report_class_rows,
 };
 use crate::report::training::{optional_sections, scored_on_heading};
 use crate::report::{abstain_summary, classes, free_lines, paragraph};
@@ -211,6 +212,7 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
         }
         return Ok(match args.builtin {
             Some(BuiltinData::Reviews) => builtin_reviews(),
+            Some(BuiltinData::CoinFlips) => builtin_coin_flips(),
             _ => builtin_pronouns(),
         });
     };

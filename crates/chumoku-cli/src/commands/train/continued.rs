@@ -274,10 +274,11 @@ fn old_rows<D: ReplayData<File: Append>>(
 ) -> anyhow::Result<D> {
     let OldRowSource { options, load, built_in } = source;
     let is_of = |rows: &D| known.was_trained_on(&rows.sha256());
-    if given.is_empty() && known.sources.is_empty() {
-        if let Some(rows) = built_in.into_iter().find(|rows| is_of(rows)) {
-            return Ok(rows);
-        }
+    if given.is_empty()
+        && known.sources.is_empty()
+        && let Some(rows) = built_in.into_iter().find(|rows| is_of(rows))
+    {
+        return Ok(rows);
     }
     let (remembered, named) = (known.sources.len(), given.len());
     let mut sources = known.sources.clone();

@@ -96,6 +96,10 @@ pub(crate) fn number(text: &str) -> f64 {
         "∞" | "\\infty" => f64::INFINITY,
         "-∞" | "-\\infty" => f64::NEG_INFINITY,
         "NaN" | "\\mathrm{NaN}" => f64::NAN,
-        text => text.parse().unwrap_or_else(|_| panic!("no number: {text:?}")),
+        text => text
+            .replace("\\cdot 10^{", "e")
+            .trim_end_matches('}')
+            .parse()
+            .unwrap_or_else(|_| panic!("no number: {text:?}")),
     }
 }

@@ -1,0 +1,347 @@
+//! Activation patching: values of one text replaced by those of another, and the answer that follows.
+//!
+//! One site at a time receives its values for the other text, and the network computes on (Vig et al. 2020, "Investigating
+//! Gender Bias in Language Models Using Causal Mediation Analysis"; Meng et al. 2022, "Locating and Editing Factual
+//! Associations in GPT"; Wang et al. 2022, "Interpretability in the Wild"). A site that carries the difference between
+//! the texts moves the answer from that of the first text to that of the second.
+
+use super::attention_collector::FramedText;
+use super::label_probability::LabelProbability;
+use super::logit_lens::answer_probabilities;
+use super::patching::Patching;
+use super::required_text::require_text;
+use crate::models::{PatchedLogits, ResidualReader};
+use crate::text_models::classifier::TextClassifier;
+use crate::text_models::generator::TextGenerator;
+use crate::{Error, Result, tr};
+use chumoku_nn::probability::log_softmax;
+use ndarray::{Array2, ArrayView1};
+
+/// The largest number of tokens of a text that an error lists.
+const LISTED_TOKENS: usize = 200;
+
+/// The smallest difference of logits that counts as a difference between two texts.
+const SMALLEST_DIFFERENCE: f64 = 1e-4;
+
+/// Which logits tell the two texts apart.
+struct ComparedLogits {
+    toward: usize,
+    away: Option<usize>,
+}
+
+impl ComparedLogits {
+    /// Compares the answers of both texts. If they are the same, compares that answer with the one that gains most on
+    /// it.
+    fn between(logits: &Array2<f32>) -> ComparedLogits {
+        let [text, other] = [0, 1].map(|row| best(logits.row(row)));
+        let toward = if text == other {
+            let gain = |class: usize| {
+                let of = |row: usize| logits[[row, class]] - logits[[row, text]];
+                (of(1) - of(0)).abs()
+            };
+            (0..logits.ncols())
+                .filter(|&class| class != text)
+                .max_by(|&a, &b| gain(a).total_cmp(&gain(b)))
+                .unwrap_or(other)
+        } else {
+            other
+        };
+        ComparedLogits { toward, away: Some(text) }
+    }
+
+    fn difference(&self, logits: ArrayView1<'_, f32>) -> f64 {
+        f64::from(logits[self.toward]) - self.away.map_or(0.0, |away| f64::from(logits[away]))
+    }
+}
+
+fn best(logits: ArrayView1<'_, f32>) -> usize {
+    (0..logits.len()).fold(0, |best, class| if logits[class] > logits[best] { class } else { best })
+}
+
+/// Both texts as token names, with the other text.
+struct PatchedTexts<'a> {
+    other: &'a str,
+    tokens: [Vec<String>; 2],
+}
+
+impl PatchedTexts<'_> {
+    /// Returns the positions to patch: those that the user gives, or all positions of texts with as many tokens.
+    fn positions(&self, aligned: Option<&[[usize; 2]]>) -> Result<Vec<[usize; 2]>> {
+        let counts = self.tokens.each_ref().map(Vec::len);
+        let Some(aligned) = aligned else {
+            return match counts[0] == counts[1] {
+                true => Ok((0..counts[0]).map(|i| [i, i]).collect()),
+                false => Err(Error::Setting(self.unequal_lengths())),
+            };
+        };
+        for (i, pair) in aligned.iter().enumerate() {
+            for (side, (&position, count)) in pair.iter().zip(counts).enumerate() {
+                if position >= count {
+                    let (position, list) = (position + 1, list_tokens(&self.tokens[side]));
+                    return Err(Error::Setting(match side {
+                        0 => tr!(
+                            "align: expected tokens 1 to {count} of the text, found {position}; its tokens: {list}",
+                            "align: テキストのトークンは 1〜{count} ですが、{position} です。トークン: {list}"
+                        ),
+                        _ => tr!(
+                            "align: expected tokens 1 to {count} of the other text, found {position}; its tokens: {list}",
+                            "align: もう一方のテキストのトークンは 1〜{count} ですが、{position} です。トークン: {list}"
+                        ),
+                    }));
+                }
+            }
+            if aligned[..i].iter().any(|earlier| earlier[0] == pair[0]) {
+                let position = pair[0] + 1;
+                return Err(Error::Setting(tr!(
+                    "align: token {position} of the text is given twice; give each token once",
+                    "align: テキストのトークン {position} が 2 回指定されています。1 回だけ指定してください"
+                )));
+            }
+        }
+        Ok(aligned.to_vec())
+    }
+
+    /// The error for texts of different lengths, with a proposal: equal tokens at the start and at the end.
+    fn unequal_lengths(&self) -> String {
+        let [text, other] = &self.tokens;
+        let [count, other_count] = [text.len(), other.len()];
+        let least = count.min(other_count);
+        let start = text.iter().zip(other).take_while(|(a, b)| a == b).count().min(least);
+        let equal_at_end = text.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
+        let end = equal_at_end.min(least - start);
+        let range = |start: usize, end: usize| match end - start {
+            1 => end.to_string(),
+            _ => format!("{}-{end}", start + 1),
+        };
+        let mut proposal = Vec::new();
+        if start > 0 {
+            proposal.push(format!("{0}:{0}", range(0, start)));
+        }
+        if end > 0 {
+            proposal.push(format!("{}:{}", range(count - end, count), range(other_count - end, other_count)));
+        }
+        if proposal.is_empty() {
+            proposal.push("1:1".to_owned());
+        }
+        let (proposal, text, other) = (proposal.join(","), list_tokens(text), list_tokens(other));
+        tr!(
+            "patching needs texts with as many tokens, found {count} and {other_count}; say which tokens belong together, for \
+             example with --align {proposal}. Tokens of the text: {text}. Tokens of the other text: {other}",
+            "パッチングには同じ数のトークンが必要ですが、{count} 個と {other_count} 個です。対応するトークンを、たとえば --align {proposal} \
+             のように指定してください。テキストのトークン: {text}。もう一方のトークン: {other}"
+        )
+    }
+
+    /// Normalizes the logits of every site.
+    fn patching(
+        self,
+        found: &PatchedLogits<f32>,
+        aligned: Vec<[usize; 2]>,
+        compared: &ComparedLogits,
+        answers: [LabelProbability; 2],
+        label: impl Fn(usize) -> String,
+    ) -> Result<Patching> {
+        let [text, other] = [0, 1].map(|row| compared.difference(found.unpatched.row(row)));
+        if !((other - text).abs() > SMALLEST_DIFFERENCE) {
+            return Err(Error::Setting(tr!(
+                "patching: the network answers both texts alike (a difference of logits of {text:.4} and {other:.4}), so no \
+                 site can move the answer; give a text with another answer",
+                "パッチング: 2 つのテキストへのネットワークの答えが同じため（ロジットの差は {text:.4} と {other:.4}）、答えを動かす場所が\
+                 ありません。答えの異なるテキストを指定してください"
+            )));
+        }
+        let moved = |logits: ArrayView1<'_, f32>| ((compared.difference(logits) - text) / (other - text)) as f32;
+        let of = |layers: &[Array2<f32>]| layers.iter().flat_map(|x| x.outer_iter()).map(moved).collect();
+        let [tokens, other_tokens] = self.tokens;
+        Ok(Patching {
+            other: self.other.into(),
+            tokens,
+            other_tokens,
+            aligned,
+            answers,
+            toward: label(compared.toward),
+            away: compared.away.map(label),
+            differences: [text as f32, other as f32],
+            residual: of(&found.residual),
+            heads: of(&found.heads),
+            feed_forward: of(&found.feed_forward),
+        })
+    }
+}
+
+/// Lists tokens with their positions, from 1.
+fn list_tokens(tokens: &[String]) -> String {
+    let mut list: Vec<String> =
+        tokens.iter().take(LISTED_TOKENS).enumerate().map(|(i, token)| format!("{} {token}", i + 1)).collect();
+    if tokens.len() > LISTED_TOKENS {
+        list.push("…".to_owned());
+    }
+    list.join(", ")
+}
+
+impl TextClassifier {
+    /// Patches every site of the network that reads `text` with the values of `other`, and returns how far the answer
+    /// moves toward that of `other`. `aligned` has pairs of token positions, from 0, of the text and of the other text.
+    /// Texts with as many tokens need none.
+    ///
+    /// `label` names the label of a multi-label model, or the threshold of a number; by default the one that
+    /// [`TextClassifier::explain`] explains. Long texts are truncated to one window.
+    ///
+    /// # Errors
+    /// If a text is empty or cannot be tokenized, or the network is recurrent. If the texts have different numbers of
+    /// tokens and no alignment, a position does not exist, or the answers do not differ.
+    pub fn patch(
+        &self,
+        text: &str,
+        other: &str,
+        label: Option<&str>,
+        aligned: Option<&[[usize; 2]]>,
+    ) -> Result<Patching> {
+        let Some(reader) = self.model.residual_reader(&self.params) else {
+            return Err(Error::Setting(tr!(
+                "patching: only for transformers; this model is a recurrent network",
+                "パッチング: トランスフォーマーで使えます。このモデルは再帰型ネットワークです"
+            )));
+        };
+        let texts = [text, other].map(|text| self.text_without_columns(text));
+        let read = |text: &str| {
+            require_text(text)?;
+            FramedText::read(text, &self.tokenizer, self.config.max_tokens())
+        };
+        let [first, second] = texts;
+        let ids = [read(first)?.ids, read(second)?.ids];
+        let tokens = ids.each_ref().map(|ids| ids.iter().map(|&id| self.tokenizer.token(id)).collect());
+        let texts = PatchedTexts { other: second, tokens };
+        let positions = texts.positions(aligned)?;
+        let found = patched_logits(&reader, &ids, &positions, |ids| Ok(self.model.embed(&self.params, ids)?))?;
+        let (labels, target) = (&self.config.labels, &self.config.target);
+        let answer = |row: usize, class: usize| {
+            let probabilities = answer_probabilities(&found.unpatched.row(row).to_vec(), target.is_one_class());
+            LabelProbability { label: labels[class].clone(), probability: probabilities[class] }
+        };
+        let (compared, answers) = if target.is_one_class() {
+            let classes = [0, 1].map(|row| best(found.unpatched.row(row)));
+            (ComparedLogits::between(&found.unpatched), [answer(0, classes[0]), answer(1, classes[1])])
+        } else {
+            let asked = label.and_then(|label| labels.iter().position(|own| own == label));
+            let class = match asked {
+                Some(class) => class,
+                None => target.class_to_explain(&self.predict(&[text])?.remove(0)),
+            };
+            (ComparedLogits { toward: class, away: None }, [answer(0, class), answer(1, class)])
+        };
+        texts.patching(&found, positions, &compared, answers, |class| labels[class].clone())
+    }
+}
+
+impl TextGenerator {
+    /// Patches every site of the network that reads `text` with the values of `other`, like [`TextClassifier::patch`].
+    /// Returns how far the next token moves toward that of `other`.
+    ///
+    /// Texts longer than the context are truncated at their start.
+    ///
+    /// # Errors
+    /// If a text is empty or cannot be tokenized. If the texts have different numbers of tokens and no alignment, a
+    /// position does not exist, or the next tokens do not differ.
+    pub fn patch(&self, text: &str, other: &str, aligned: Option<&[[usize; 2]]>) -> Result<Patching> {
+        require_text(text)?;
+        require_text(other)?;
+        let limit = self.config.model.max_length;
+        let read = |text: &str| -> Result<Vec<u32>> {
+            let ids = self.encode_prompt(text)?;
+            Ok(ids[ids.len().saturating_sub(limit)..].to_vec())
+        };
+        let ids = [read(text)?, read(other)?];
+        let tokens = ids.each_ref().map(|ids| ids.iter().map(|&id| self.tokenizer.token(id)).collect());
+        let texts = PatchedTexts { other, tokens };
+        let positions = texts.positions(aligned)?;
+        let reader = self.model.next_token_reader(&self.params);
+        let mut found = patched_logits(&reader, &ids, &positions, |ids| Ok(self.model.embed(&self.params, ids)?))?;
+        // The unknown token is never generated.
+        if let Some(id) = self.tokenizer.unknown_id() {
+            let all = found.residual.iter_mut().chain(&mut found.heads).chain(&mut found.feed_forward);
+            all.chain([&mut found.unpatched]).for_each(|logits| logits.column_mut(id as usize).fill(f32::MIN));
+        }
+        let label = |id: usize| self.tokenizer.token(id as u32);
+        let answers = [0, 1].map(|row| {
+            let id = best(found.unpatched.row(row));
+            LabelProbability {
+                label: label(id),
+                probability: log_softmax(&found.unpatched.row(row).to_vec())[id].exp(),
+            }
+        });
+        let compared = ComparedLogits::between(&found.unpatched);
+        texts.patching(&found, positions, &compared, answers, label)
+    }
+}
+
+fn patched_logits(
+    reader: &ResidualReader<'_, f32>,
+    ids: &[Vec<u32>; 2],
+    positions: &[[usize; 2]],
+    embed: impl Fn(&[u32]) -> Result<Array2<f32>>,
+) -> Result<PatchedLogits<f32>> {
+    Ok(reader.patch([embed(&ids[0])?, embed(&ids[1])?], positions)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::PatchedSite;
+
+    fn texts(text: &[&str], other: &[&str]) -> PatchedTexts<'static> {
+        let owned = |tokens: &[&str]| tokens.iter().map(|&token| token.to_owned()).collect();
+        PatchedTexts { other: "other", tokens: [owned(text), owned(other)] }
+    }
+
+    #[test]
+    fn texts_of_different_lengths_need_an_alignment_and_the_error_proposes_one() {
+        let texts = texts(&["[CLS]", "not", "good", "."], &["[CLS]", "very", "very", "good", "."]);
+        let problem = texts.positions(None).unwrap_err().to_string();
+        assert!(problem.contains("--align 1:1,3-4:4-5"), "{problem}");
+        assert!(problem.contains("1 [CLS], 2 not, 3 good, 4 .") && problem.contains("3 very, 4 good"), "{problem}");
+        assert_eq!(texts.positions(Some(&[[0, 0], [2, 3]])).unwrap(), [[0, 0], [2, 3]]);
+        for wrong in [[[0, 0], [4, 3]], [[0, 0], [1, 5]], [[0, 0], [0, 1]]] {
+            texts.positions(Some(&wrong)).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn texts_with_as_many_tokens_are_aligned_by_position() {
+        let texts = texts(&["a", "b"], &["c", "d"]);
+        assert_eq!(texts.positions(None).unwrap(), [[0, 0], [1, 1]]);
+    }
+
+    #[test]
+    fn movement_is_zero_for_the_text_and_one_for_the_other() {
+        let unpatched = ndarray::array![[2.0f32, 0.0, 1.0], [-1.0, 0.5, 4.0]];
+        let compared = ComparedLogits::between(&unpatched);
+        assert_eq!((compared.toward, compared.away), (2, Some(0)));
+        let found = PatchedLogits {
+            unpatched: unpatched.clone(),
+            residual: vec![unpatched.clone(), ndarray::array![[0.5f32, 9.0, 2.5], [2.0, 0.0, 1.0]]],
+            heads: vec![ndarray::array![[2.0f32, 5.0, 0.0]]],
+            feed_forward: vec![unpatched.clone()],
+        };
+        let answer = LabelProbability { label: String::new(), probability: 0.5 };
+        let answers = [answer.clone(), answer];
+        let patching =
+            texts(&["a", "b"], &["c", "d"])
+                .patching(&found, vec![[0, 0], [1, 1]], &compared, answers, |class| class.to_string());
+        let patching = patching.unwrap();
+        assert_eq!(patching.residual, [0.0, 1.0, 0.5, 0.0]);
+        // −1 becomes −2, and the other text has 5.
+        assert_eq!(patching.heads, [-1.0 / 6.0]);
+        assert_eq!((patching.toward.as_str(), patching.away.as_deref()), ("2", Some("0")));
+        assert_eq!((patching.layers(), patching.heads_per_layer()), (1, 1));
+        assert!(patching.is_consistent(1, 1) && !patching.is_consistent(2, 1));
+        assert_eq!(patching.strongest(1), [PatchedSite::FeedForward { layer: 0, position: 1 }]);
+        assert_eq!(patching.strongest_positions(), [1, 0]);
+    }
+
+    #[test]
+    fn the_same_answer_twice_is_compared_with_the_one_that_gains_most() {
+        let compared = ComparedLogits::between(&ndarray::array![[3.0f32, 0.0, 1.0], [3.0, 2.0, 1.5]]);
+        assert_eq!((compared.toward, compared.away), (1, Some(0)));
+    }
+}
