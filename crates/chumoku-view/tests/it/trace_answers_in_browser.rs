@@ -100,7 +100,7 @@ impl<'a> Expression<'a> {
             ("φ", |x| (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt()),
         ];
         if let Some((_, function)) = functions.iter().find(|(name, _)| self.take(name)) {
-            let x = self.power();
+            let x = self.atom();
             return function(x);
         }
         if self.take("√") {
@@ -165,7 +165,7 @@ fn expressions_are_evaluated() {
         ("max(0, -1.5)·3 + exp(0 − 0)²", 1.0),
         ("[0.5 = max(0.5, 0.25)] + [1 > 2]", 1.0),
         ("−(2·3) / 2e-1", -30.0),
-        ("2·cos 0 − 1·sin 0", 2.0),
+        ("2·cos 0 − 1·sin 0 + (-2)² − exp(0)²", 5.0),
     ] {
         assert_eq!(Expression::evaluate(text), expected, "{text}");
     }
