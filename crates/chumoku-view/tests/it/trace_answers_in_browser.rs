@@ -238,7 +238,7 @@ fn every_clicked_number_is_explained() {
             let said: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{name}: {line}"));
             let (text, truth) = (said["text"].as_str().unwrap(), step.value[*at]);
             let is_close =
-                |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= 1e-9 * (1.0 + b.abs());
+                |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= 1e-6 * (1.0 + b.abs());
             let computed = Expression::evaluate(text);
             assert!(is_close(computed, truth), "{name}, {}{at:?}: {text} = {computed}, not {truth}", step.symbol);
             let result = number(said["result"].as_str().unwrap());
