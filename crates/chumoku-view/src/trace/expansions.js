@@ -91,6 +91,7 @@ const expansions = {
   Pooled: ([a], { ways }, i, j) => {
     const c = column(a, j % a[0].length), way = ways[Math.floor(j / a[0].length)];
     if (way === 'max') return largest(c);
+    if (way === 'first' || way === 'last') return terms([c.at(way === 'first' ? 0 : -1)]);
     return lang => `(${terms(c)(lang)}) / ${plain(way === 'mean' ? c.length : Math.sqrt(c.length))}`;
   },
   Activated: ([a], { curve }, i, j) => () => {

@@ -34,6 +34,7 @@
 //! - `operation`: each operation, for numbers and intervals
 //! - `optimizer`: a step of AdamW
 //! - `options`: options of an example
+//! - `page_layout`: sections and cards of pages
 //! - `printed_number`: printed numbers and their intervals
 //! - `program`: the steps in order
 //! - `program_builder`: a program under construction
@@ -82,6 +83,7 @@ mod operands;
 mod operation;
 mod optimizer;
 mod options;
+mod page_layout;
 mod printed_number;
 mod program;
 mod program_builder;
