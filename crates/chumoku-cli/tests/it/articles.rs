@@ -163,9 +163,11 @@ fn order_matters_only_with_positions() {
             .assert_success();
         run.json_lines().iter().map(|line| line["probability"].to_string()).collect()
     };
-    let without = answers("none", "positions=none,tokens=words,min-count=1,layers=1,width=32");
+    let without =
+        answers("none", "positions=none,words=1,inside-words=none,tokens=words,min-count=1,layers=1,width=32");
     assert_eq!(without[0], without[1]);
-    let with = answers("sines", "positions=sinusoidal,tokens=words,min-count=1,layers=1,width=32");
+    let with =
+        answers("sines", "positions=sinusoidal,words=1,inside-words=none,tokens=words,min-count=1,layers=1,width=32");
     assert_ne!(with[0], with[1]);
 }
 
