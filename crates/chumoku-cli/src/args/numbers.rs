@@ -44,7 +44,7 @@ pub(crate) enum TraceDepth {
 }
 
 #[derive(Debug, ClapArgs)]
-#[command(group = clap::ArgGroup::new("what").required(true).args(["example", "input", "model", "saturation"]))]
+#[command(group = clap::ArgGroup::new("what").args(["example", "input", "model"]))]
 pub(crate) struct TraceArgs {
     /// Built-in example (an unknown name lists all)
     #[arg(long, value_name = "NAME")]

@@ -158,12 +158,16 @@ fn order_matters_only_with_positions() {
     let place = TestDir::new();
     let answers = |name: &str, settings: &str| -> Vec<String> {
         place.train_small(name, &["--model", "transformer", "--settings", settings]);
-        let run = place.run(&["predict", name, "not good but cheap", "cheap but good not", "--json"]).assert_success();
+        let run = place
+            .run(&["predict", name, "it is not worth the price", "price the worth not is it", "--json"])
+            .assert_success();
         run.json_lines().iter().map(|line| line["probability"].to_string()).collect()
     };
-    let without = answers("none", "positions=none,tokens=words,layers=1,width=32");
+    let without =
+        answers("none", "positions=none,words=1,inside-words=none,tokens=words,min-count=1,layers=1,width=32");
     assert_eq!(without[0], without[1]);
-    let with = answers("sines", "positions=sinusoidal,tokens=words,layers=1,width=32");
+    let with =
+        answers("sines", "positions=sinusoidal,words=1,inside-words=none,tokens=words,min-count=1,layers=1,width=32");
     assert_ne!(with[0], with[1]);
 }
 

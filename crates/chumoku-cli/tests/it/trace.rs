@@ -738,7 +738,7 @@ fn saturation_of_softmax_is_drawn_with_its_numbers() {
     assert!(japanese.contains("飽和する"), "{japanese}");
     place.run_rejected(&["trace", "--saturation", "--format", "latex"], &["--format", "text, html or json"]);
     place.run_rejected(&["trace", "--saturation", "--example", "book"], &["--example"]);
-    place.run_rejected(&["trace", "--example", "book", "--svg", "a.svg"], &["--svg"]);
+    place.run_rejected(&["trace", "--example", "book", "--svg", "a.svg"], &["--beam <N>|--saturation"]);
     place.run(&["trace", "--saturation", "--out", "a.html"]).assert_success();
     assert!(place.read("a.html").contains("d_k"));
 }

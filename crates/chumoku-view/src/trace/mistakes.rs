@@ -458,7 +458,7 @@ impl Search<'_> {
         let steps = &self.program.steps()[..=last];
         let is_small = steps.iter().map(|step| step.value.len()).sum::<usize>() <= LARGEST_SEARCH;
         let own = (self.program.step(self.ids[0]).kind, self.program.step(self.ids[0]).quantity);
-        // Of steps whose mistakes have the same effect, the one next to the claim is named.
+        // The own step comes first, then the steps before it, so that the nearest of equal explanations is named.
         let mut sites: Vec<(StepKind, Quantity)> = vec![own];
         for (id, step) in steps.iter().enumerate().rev() {
             let site = (step.kind, step.quantity);
