@@ -27,6 +27,9 @@ struct Expression<'a> {
 
 impl<'a> Expression<'a> {
     fn evaluate(text: &'a str) -> f64 {
+        if text == "−∞ (masked)" {
+            return f64::NEG_INFINITY;
+        }
         let mut own = Expression { rest: text };
         let found = own.sum();
         assert_eq!(own.rest, "", "{text}");
@@ -128,9 +131,7 @@ impl<'a> Expression<'a> {
         if self.take("(") {
             return self.group(")");
         }
-        for (name, value) in
-            [("-∞", f64::NEG_INFINITY), ("−∞ (masked)", f64::NEG_INFINITY), ("∞", f64::INFINITY), ("NaN", f64::NAN)]
-        {
+        for (name, value) in [("-∞", f64::NEG_INFINITY), ("∞", f64::INFINITY), ("NaN", f64::NAN)] {
             if self.take(name) {
                 return value;
             }
@@ -446,7 +447,10 @@ fn only_figures_that_say_so_scroll_sideways() {
         const wide = all('body *').filter(e => e.checkVisibility() && !e.closest('.scroll') && e.getBoundingClientRect().right > innerWidth + 1);
         log.push(wide.slice(0, 5).map(e => e.outerHTML.slice(0, 60)).join());
         const scrolled = all('.scroll').filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1);
-        log.push(scrolled.length, scrolled.filter(e => getComputedStyle(e, '::after').content !== '\"↔\"').length);";
+        const silent = () => scrolled.filter(e => getComputedStyle(e, '::after').content !== '\"↔\"').length;
+        // The page notices the width after it has been drawn.
+        for (let k = 0; k < 60 && silent(); k++) await new Promise(done => setTimeout(done, 50));
+        log.push(scrolled.length, silent());";
     let step = builtin("training-step").unwrap().trace_backward(0).unwrap();
     let book = builtin("book").unwrap().trace(0).unwrap();
     let pages: Vec<_> =
