@@ -20,6 +20,9 @@ fn parse(file: &Value) -> WorkedExample {
     WorkedExample::parse(&file.to_string()).unwrap()
 }
 
+/// A function of one number.
+type Function = fn(f64) -> f64;
+
 /// An expression as a page spells it: numbers, signs and functions.
 struct Expression<'a> {
     rest: &'a str,
@@ -91,7 +94,7 @@ impl<'a> Expression<'a> {
     }
 
     fn atom(&mut self) -> f64 {
-        let functions: [(&str, fn(f64) -> f64); 9] = [
+        let functions: [(&str, Function); 9] = [
             ("exp", f64::exp),
             ("ln", f64::ln),
             ("tanh", f64::tanh),
