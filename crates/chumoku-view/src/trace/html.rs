@@ -255,10 +255,10 @@ impl Trace {
         let anchor = step.anchor();
         let open = if options.depth == TraceDetail::All { " open" } else { "" };
         let hidden = if of.number.is_some() { "" } else { " hidden" };
-        let _ = write!(
+        let _ = writeln!(
             out,
             "<details{open}{hidden} class=\"step\" data-s=\"{}\"><summary><h3 id=\"{anchor}-title\">{}{}</h3> <span \
-             class=\"formula\">{}</span> <span class=\"shape\">{}</span></summary>\n",
+             class=\"formula\">{}</span> <span class=\"shape\">{}</span></summary>",
             step.id,
             of.number_html(),
             bilingual_html(|lang| step.title(lang)),

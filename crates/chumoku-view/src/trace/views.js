@@ -36,7 +36,7 @@ const symbols = text => text.split(/(ᵀ)/).flatMap(symbol);
 // Every place that shows a step's matrix: its cells, row by row, and whether it is transposed.
 const viewOf = new Map();
 // A matrix that is wider than its place says that it scrolls.
-const watcher = new ResizeObserver(all => requestAnimationFrame(() => {
+const watcher = new ResizeObserver(all => setTimeout(() => {
   const wide = all.map(({ target }) => target.scrollWidth > target.clientWidth + 1);
   all.forEach(({ target }, k) => { target.classList.toggle('more-right', wide[k]); });
 }));

@@ -196,7 +196,7 @@ const REMAINDER: f64 = 1e-12;
 impl TraceStep {
     /// Returns why all numbers of a gradient are zero; `None` if they are not, or for another reason.
     pub(super) fn zero_reason(&self) -> Option<ZeroReason> {
-        if self.kind != StepKind::Gradient || self.value.iter().any(|x| !(x.abs() <= REMAINDER)) {
+        if self.kind != StepKind::Gradient || !self.value.iter().all(|x| x.abs() <= REMAINDER) {
             return None;
         }
         match (self.quantity, &self.operation) {

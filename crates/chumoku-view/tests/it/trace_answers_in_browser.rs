@@ -20,6 +20,9 @@ fn parse(file: &Value) -> WorkedExample {
     WorkedExample::parse(&file.to_string()).unwrap()
 }
 
+/// A function of one number.
+type Function = fn(f64) -> f64;
+
 /// An expression as a page spells it: numbers, signs and functions.
 struct Expression<'a> {
     rest: &'a str,
@@ -27,6 +30,9 @@ struct Expression<'a> {
 
 impl<'a> Expression<'a> {
     fn evaluate(text: &'a str) -> f64 {
+        if text == "−∞ (masked)" {
+            return f64::NEG_INFINITY;
+        }
         let mut own = Expression { rest: text };
         let found = own.sum();
         assert_eq!(own.rest, "", "{text}");
@@ -88,7 +94,7 @@ impl<'a> Expression<'a> {
     }
 
     fn atom(&mut self) -> f64 {
-        let functions: [(&str, fn(f64) -> f64); 9] = [
+        let functions: [(&str, Function); 9] = [
             ("exp", f64::exp),
             ("ln", f64::ln),
             ("tanh", f64::tanh),
@@ -128,9 +134,7 @@ impl<'a> Expression<'a> {
         if self.take("(") {
             return self.group(")");
         }
-        for (name, value) in
-            [("-∞", f64::NEG_INFINITY), ("−∞ (masked)", f64::NEG_INFINITY), ("∞", f64::INFINITY), ("NaN", f64::NAN)]
-        {
+        for (name, value) in [("-∞", f64::NEG_INFINITY), ("∞", f64::INFINITY), ("NaN", f64::NAN)] {
             if self.take(name) {
                 return value;
             }
@@ -446,7 +450,10 @@ fn only_figures_that_say_so_scroll_sideways() {
         const wide = all('body *').filter(e => e.checkVisibility() && !e.closest('.scroll') && e.getBoundingClientRect().right > innerWidth + 1);
         log.push(wide.slice(0, 5).map(e => e.outerHTML.slice(0, 60)).join());
         const scrolled = all('.scroll').filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1);
-        log.push(scrolled.length, scrolled.filter(e => getComputedStyle(e, '::after').content !== '\"↔\"').length);";
+        const silent = () => scrolled.filter(e => getComputedStyle(e, '::after').content !== '\"↔\"').length;
+        // The page notices the width after it has been drawn.
+        for (let k = 0; k < 60 && silent(); k++) await new Promise(done => setTimeout(done, 50));
+        log.push(scrolled.length, silent());";
     let step = builtin("training-step").unwrap().trace_backward(0).unwrap();
     let book = builtin("book").unwrap().trace(0).unwrap();
     let pages: Vec<_> =
