@@ -142,7 +142,8 @@ impl PatchedTexts<'_> {
         label: impl Fn(usize) -> String,
     ) -> Result<Patching> {
         let [text, other] = [0, 1].map(|row| compared.difference(found.unpatched.row(row)));
-        if !((other - text).abs() > SMALLEST_DIFFERENCE) {
+        let change = other - text;
+        if change.is_nan() || change.abs() <= SMALLEST_DIFFERENCE {
             return Err(Error::Setting(tr!(
                 "patching: the network answers both texts alike (a difference of logits of {text:.4} and {other:.4}), so no \
                  site can move the answer; give a text with another answer",
