@@ -32,7 +32,7 @@ def main():
     parser.add_argument("--data")
     parser.add_argument("--runs", type=int, default=5)
     own, flags = parser.parse_known_args()
-    data = [own.data] if own.data else []
+    data = [own.data] if own.data else ["--builtin", "reviews"]
     alone, shared, waiting, models = [], [], [], set()
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "model"

@@ -116,7 +116,9 @@ def trained():
         return run(f"train-{name}", f"train {args}", code)
 
     yield train("classes", f"rows.csv --valid valid.csv --test test.csv --out classes --epochs 2 --seed 7 --watch '{TEXT}'")
-    yield train("built-in", "--out built-in --epochs 1 --json")
+    yield train("built-in", "--builtin reviews --out built-in --epochs 1 --json")
+    yield train("coin-flips", "--builtin coin-flips --out coin-flips --epochs 1 --json")
+    yield train("pronouns", "--builtin pronouns --out pronouns --epochs 2")
     yield train("ja", "rows.csv --out classes-ja --epochs 1 --lang ja")
     for network in ["rnn", "lstm", "gru", "ngrams"]:
         yield train(network, f"rows.csv --out {network} --model {network}" + (" --epochs 1" if network != "ngrams" else ""))
@@ -130,6 +132,8 @@ def trained():
     for positions, pooling in [("rotary", "max"), ("alibi", "first"), ("learned", "mean-sqrt-length"), ("none", "mean")]:
         settings = f"{small},{ngrams},positions={positions},pooling={pooling},epochs=2"
         yield train(f"encoder-{positions}", f"rows.csv --out encoder-{positions} --settings {settings}")
+    for name, settings in [("hard", "attention=hard"), ("beta", "attention=soft,beta=0.5,learn-beta=yes"), ("fixed-beta", "beta=2,learn-beta=no")]:
+        yield train(f"attention-{name}", f"rows.csv --out attention-{name} --settings {small},{settings},epochs=2")
     for form, file in [("csv", "form.csv"), ("csv-gz", "form.csv.gz"), ("tsv", "form.tsv"), ("jsonl", "form.jsonl"), ("json", "form.json")]:
         yield train(f"format-{form}", f"{file} --format {form.split('-')[0]} --model ngrams --out form-{form}")
     yield train("format-parquet", "form.parquet --format parquet --model ngrams --out form-parquet")
@@ -174,7 +178,7 @@ def trained():
     yield train("speech", "speech.conll --out speech")
     yield train("towns", "towns.jsonl --task tag --out towns")
     # The built-in dates are many. The choices are printed before the first epoch.
-    yield run("train-dates", "train --task translate --out stopped-dates", until=r"^plan ")
+    yield run("train-dates", "train --builtin dates --out stopped-dates", until=r"^plan ")
     yield run("slow-train-dates", "train --task translate --out dates --epochs 1")
     yield train("words", "words.en,words.num --out words --epochs 2 --watch 'four two nine\t429'")
     yield train("words-table", "words.tsv --task translate --tokens characters --out words-table --epochs 1")
@@ -333,6 +337,7 @@ def explained():
         yield run(f"film-{lang}", f"--lang {lang} film classes --html film-{lang}.html --svg film-{lang}.svg")
     yield run("film-head", "film classes --layer 1 --head 2 --png film.png --pdf film.pdf --json film.json --font font.ttf")
     yield run("film-words", "film words --json -")
+    yield run("film-curves", "film classes --curves --html curves.html --svg curves.svg --json curves.json")
     yield run("film-writer", "film writer --html film-writer.html")
     views = {"heatmap": "", "lines": "--threshold 0.05", "grid": "", "depth": "--query 3 --key 2", "values": "", "rollout": "", "effects": "", "curves": ""}
     for view, more in views.items():
@@ -406,6 +411,7 @@ def traced():
     for depth in ["shapes", "steps", "all"]:
         yield run(f"trace-depth-{depth}", f"trace --example heads --head 2 --depth {depth} --digits 6 --size 3")
     yield run("trace-input", "trace --input worked/by-hand.json --lang ja")
+    yield run("trace-saturation", "trace --saturation --svg saturation.svg")
     for kind in PREDICTORS:
         texts = shlex.split(kind.texts)
         text = "\t".join(texts[:2]) if texts[0].startswith("A dog") else texts[0]
@@ -518,7 +524,7 @@ def numbers():
     yield run("check-ja", f"check {files} --lang ja", 1)
     yield run("check-json", f"check {files} --json", 1)
     yield run("check-wrong", "check wrong.json", 1)
-    networks = ["attention", "transformer", "decoder", "encoder-decoder", "rnn", "lstm", "gru"]
+    networks = ["attention", "additive-attention", "transformer", "decoder", "encoder-decoder", "rnn", "lstm", "gru"]
     for network in networks:
         yield run(f"count-{network}", f"count --network {network} --vocab 100 --length 20" if network != "attention" else "count --network attention --keys 30")
         yield run(f"count-{network}-json", f"count --network {network} --json --lang ja --d-model 64 --heads 4")

@@ -193,6 +193,10 @@ fn explanation(model: &str, words: &[String], attention: Vec<f32>) -> Explanatio
             beyond: Vec::new(),
         },
         columns: Vec::new(),
+        prompt_words: None,
+        lens: None,
+        residual_path: None,
+        patching: None,
     }
 }
 

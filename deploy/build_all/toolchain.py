@@ -58,8 +58,11 @@ class Toolchain:
         python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
         marker = folder / "installed"
         if not marker.exists() or marker.read_text() != "\n".join(PYTHON_TOOLS):
-            run(sys.executable, "-m", "venv", "--clear", folder)
-            run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PYTHON_TOOLS)
+            try:
+                run(sys.executable, "-m", "venv", "--clear", folder)
+                run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PYTHON_TOOLS)
+            except subprocess.CalledProcessError as failed:
+                raise Impossible(f"pip could not install {' and '.join(PYTHON_TOOLS)}") from failed
             marker.write_text("\n".join(PYTHON_TOOLS))
         return python
 

@@ -106,3 +106,8 @@ pub fn run_with_workers(args: Vec<OsString>, crew: Option<WorkerGroup>) -> ExitC
 pub fn definition() -> clap::Command {
     args::Cli::definition()
 }
+
+/// Like [`definition`], with descriptions in Japanese.
+pub fn definition_in_japanese() -> clap::Command {
+    args::Cli::definition_in_japanese()
+}

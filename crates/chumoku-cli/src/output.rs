@@ -285,8 +285,8 @@ mod tests {
             let name = |argument: &clap::Arg| argument.get_long().unwrap_or_default().to_owned();
             command.get_arguments().map(name).collect::<Vec<_>>()
         };
-        let wanted = own(&ReadArgs::augment_args(clap::Command::new("reading")));
-        assert!(wanted.len() == 10 && wanted.contains(&"missing".to_owned()), "{wanted:?}");
+        let expected = own(&ReadArgs::augment_args(clap::Command::new("reading")));
+        assert!(expected.len() == 10 && expected.contains(&"missing".to_owned()), "{expected:?}");
         commands(&Cli::command(), "chumoku", &mut |path: &str, command: &clap::Command| {
             let inputs = found.iter().filter(|(_, is_output)| !is_output).map(|(flag, _)| flag);
             let mut of_command = inputs.filter(|flag| flag.rsplit_once(' ').unwrap().0 == path);
@@ -297,7 +297,7 @@ mod tests {
                     ("chumoku embed", "format") => !flags.contains(&"input-format".to_owned()),
                     _ => !flags.contains(flag),
                 };
-                assert_eq!(wanted.iter().filter(lacks).collect::<Vec<_>>(), [""; 0], "{path}");
+                assert_eq!(expected.iter().filter(lacks).collect::<Vec<_>>(), [""; 0], "{path}");
                 reading.push(path.rsplit(' ').next().unwrap().to_owned());
             }
         });

@@ -2,12 +2,14 @@
 
 use crate::report::{fit, wrap};
 use chumoku::Lang;
-use chumoku::data::format_thousands;
+use chumoku::data::{RowCounter, format_thousands};
 use chumoku::lang::lang;
 use chumoku::tr;
 use chumoku::train::{Metric, TrainEvent, TrainSettings};
+use chumoku_view::sparkline;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// Columns of a line.
@@ -45,6 +47,51 @@ pub(crate) struct TrainProgress {
     is_working: bool,
     last_line: Instant,
     score: String,
+    curves: EpochCurves,
+}
+
+/// Loss and score after each epoch, for the lines at the end of training.
+#[derive(Default)]
+struct EpochCurves {
+    losses: Vec<f64>,
+    scores: Vec<f64>,
+    /// The metric of the scores.
+    metric: Option<Metric>,
+    is_held_out: bool,
+}
+
+/// Epochs from which curves are drawn.
+const MIN_CURVE_EPOCHS: usize = 3;
+
+/// Columns of a curve.
+const CURVE_WIDTH: usize = 30;
+
+impl EpochCurves {
+    fn add(&mut self, loss: f64, metrics: &[Metric], is_held_out: bool) {
+        self.metric = metrics.last().copied();
+        self.is_held_out = is_held_out;
+        self.losses.push(loss);
+        self.scores.push(self.metric.map_or(f64::NAN, |metric| metric.value));
+    }
+
+    /// Returns the lines: label and text. Short runs have none.
+    fn lines(&self) -> Vec<([&'static str; 2], String)> {
+        let (Some(metric), true) = (self.metric, self.losses.len() >= MIN_CURVE_EPOCHS) else { return Vec::new() };
+        let ends = |numbers: &[f64], show: &dyn Fn(f64) -> String| {
+            let [first, last] = [numbers.first(), numbers.last()].map(|x| show(x.copied().unwrap_or(f64::NAN)));
+            let line = sparkline(numbers, CURVE_WIDTH);
+            tr!("{line}  {first} to {last}", "{line}  {first} → {last}")
+        };
+        let score = |value: f64| format_value(&Metric { value, ..metric });
+        let rows = match self.is_held_out {
+            true => tr!("validation {}", "検証の{}", metric.name),
+            false => tr!("training {}", "学習の{}", metric.name),
+        };
+        vec![
+            (["loss", "損失"], ends(&self.losses, &|loss| format!("{loss:.3}"))),
+            (["score", "スコア"], format!("{}  {rows}", ends(&self.scores, &score))),
+        ]
+    }
 }
 
 /// Interval of plain lines within an epoch.
@@ -61,6 +108,7 @@ impl TrainProgress {
             is_working: false,
             last_line: Instant::now(),
             score: String::new(),
+            curves: EpochCurves::default(),
         }
     }
 
@@ -75,6 +123,13 @@ impl TrainProgress {
     pub(crate) fn finish(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
+        }
+    }
+
+    /// Draws the loss and the score of each epoch, each as a line of bars.
+    pub(crate) fn show_curves(&self) {
+        for (label, text) in self.curves.lines() {
+            print_status(label, &text);
         }
     }
 
@@ -135,24 +190,58 @@ impl TrainProgress {
                     ));
                 }
             }
-            TrainEvent::Evaluated { epoch, loss, metrics, is_best, is_held_out } => {
+            TrainEvent::Evaluated { epoch, loss, train_accuracy, metrics, is_best, is_held_out } => {
                 self.last_line = Instant::now();
-                let show = |metric: &Metric| match metric.is_share {
-                    true => format!("  {} {:>5.1} %", metric.name, 100.0 * metric.value),
-                    false => format!("  {} {:.3}", metric.name, metric.value),
-                };
-                self.score = metrics.last().map(show).unwrap_or_default();
+                self.score = metrics.last().map(format_metric).unwrap_or_default();
+                self.curves.add(loss, metrics, is_held_out);
                 self.print_line(&tr!(
-                    "epoch {epoch:>3}  loss {loss:.3}  {}{}{}",
-                    "エポック {epoch:>3}  損失 {loss:.3}  {}{}{}",
-                    if is_held_out { lang().pick("validation", "検証") } else { lang().pick("training", "学習") },
-                    metrics.iter().map(show).collect::<String>(),
+                    "epoch {epoch:>3}  loss {loss:.3}{}{}",
+                    "エポック {epoch:>3}  損失 {loss:.3}{}{}",
+                    format_evaluation(train_accuracy, metrics, is_held_out),
                     if is_best && is_held_out { lang().pick("  best", "  最良") } else { "" }
                 ));
             }
             _ => {}
         }
     }
+}
+
+fn format_metric(metric: &Metric) -> String {
+    let width = if metric.is_share { 7 } else { 0 };
+    format!("  {} {:>width$}", metric.name, format_value(metric))
+}
+
+fn format_value(metric: &Metric) -> String {
+    match metric.is_share {
+        true => format!("{:.1} %", 100.0 * metric.value),
+        false => format!("{:.3}", metric.value),
+    }
+}
+
+/// Formats the accuracy in training, and the metrics of the evaluated rows. If the first of these is the accuracy too,
+/// its name is not repeated, so that the line fits a terminal.
+fn format_evaluation(train_accuracy: Option<f64>, metrics: &[Metric], is_held_out: bool) -> String {
+    let accuracy = train_accuracy.map(|value| {
+        let name = lang().pick("accuracy", "正解率");
+        Metric { name, key: "accuracy", value, is_share: true }
+    });
+    let both = match (&accuracy, metrics.split_first()) {
+        (Some(accuracy), Some((first, others))) if first.key == accuracy.key => Some((first, others)),
+        _ => None,
+    };
+    let rows = match (is_held_out, both.is_some()) {
+        (true, true) => lang().pick("valid", "検証"),
+        (true, false) => lang().pick("validation", "検証"),
+        (false, _) => lang().pick("training", "学習"),
+    };
+    let evaluated: String = match both {
+        Some((first, others)) => {
+            format!(" {:>5.1} %", 100.0 * first.value) + &others.iter().map(format_metric).collect::<String>()
+        }
+        None => metrics.iter().map(format_metric).collect(),
+    };
+    let trained = accuracy.as_ref().map(format_metric).unwrap_or_default();
+    format!("{trained}  {rows}{evaluated}")
 }
 
 /// Describes the planned run; `time` is the expected duration of the whole command.
@@ -192,6 +281,7 @@ fn describe_plan(settings: &TrainSettings, steps: u64, time: Duration, bytes: us
 /// Progress of a stream of rows: a changing line on a terminal, otherwise a line from time to time. Silent if answers
 /// go to the same terminal, and at first, since most streams are short.
 pub(crate) struct RowProgress {
+    label: [&'static str; 2],
     bar: Option<ProgressBar>,
     is_silent: bool,
     start: Instant,
@@ -199,25 +289,53 @@ pub(crate) struct RowProgress {
     rows: usize,
 }
 
+/// Interval at which the progress of reading a file is looked at.
+const READING_TICK: Duration = Duration::from_millis(100);
+
 /// Streams that take less time show no progress.
 const QUIET_TIME: Duration = Duration::from_secs(2);
 
 impl RowProgress {
     pub(crate) fn new() -> Self {
         let is_silent = stderr().is_terminal() && std::io::stdout().is_terminal();
-        RowProgress { bar: None, is_silent, start: Instant::now(), last_report: Duration::ZERO, rows: 0 }
+        let label = ["rows", "進捗"];
+        RowProgress { label, bar: None, is_silent, start: Instant::now(), last_report: Duration::ZERO, rows: 0 }
+    }
+
+    /// Runs `load`, and shows its progress by the counter of its rows.
+    pub(crate) fn while_reading<R>(counter: &RowCounter, load: impl FnOnce() -> R) -> R {
+        let (finished, wait) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut progress =
+                    RowProgress { label: ["reading", "読み込み"], is_silent: false, ..RowProgress::new() };
+                let before = counter.rows();
+                while wait.recv_timeout(READING_TICK) == Err(RecvTimeoutError::Timeout) {
+                    progress.set((counter.rows() - before) as usize);
+                }
+                progress.finish();
+            });
+            // Dropped at the end and in a panic, which ends the thread.
+            let _finished = finished;
+            load()
+        })
     }
 
     /// Counts rows that have been answered.
     pub(crate) fn add(&mut self, rows: usize) {
-        self.rows += rows;
+        self.set(self.rows + rows);
+    }
+
+    /// Sets the number of finished rows, and shows it.
+    fn set(&mut self, rows: usize) {
+        self.rows = rows;
         let elapsed = self.start.elapsed();
         if !self.is_silent && elapsed >= QUIET_TIME && stderr().is_terminal() {
             let bar = self.bar.get_or_insert_with(ProgressBar::new_spinner);
-            bar.set_message(rows_done(self.rows, elapsed));
+            bar.set_message(status_line(lang().pick(self.label[0], self.label[1]), &rows_done(self.rows, elapsed)));
             bar.tick();
         } else if !self.is_silent && is_due(&mut self.last_report, elapsed) {
-            print_status(["rows", "進捗"], &rows_done(self.rows, elapsed));
+            print_status(self.label, &rows_done(self.rows, elapsed));
         }
     }
 
@@ -229,11 +347,11 @@ impl RowProgress {
     }
 }
 
-/// Returns true if a plain line is due, and then updates `told`, the time of the last one.
-fn is_due(told: &mut Duration, elapsed: Duration) -> bool {
-    let is_due = elapsed.saturating_sub(*told) >= LINE_INTERVAL;
+/// Returns true if a plain line is due, and then updates `last_report`, the time of the last one.
+fn is_due(last_report: &mut Duration, elapsed: Duration) -> bool {
+    let is_due = elapsed.saturating_sub(*last_report) >= LINE_INTERVAL;
     if is_due {
-        *told = elapsed;
+        *last_report = elapsed;
     }
     is_due
 }
@@ -287,21 +405,65 @@ mod tests {
             (settings.epochs, settings.patience) = (epochs, patience);
             settings
         };
-        let said = |epochs, patience| describe_plan(&settings(epochs, patience), 7, Duration::from_secs(20), 5 << 20);
-        let once = said(1, 20);
+        let plan = |epochs, patience| describe_plan(&settings(epochs, patience), 7, Duration::from_secs(20), 5 << 20);
+        let once = plan(1, 20);
         assert!(once.starts_with("1 epoch, 7 steps"), "{once}");
         assert!(!once.contains("stops") && once.contains("20 s in all, memory at most 5 MiB"), "{once}");
-        let long = said(60, 20);
+        let long = plan(60, 20);
         assert!(long.contains("at most 60 epochs") && long.contains("stops 20 epochs after the best"), "{long}");
         assert!(long.contains("20 s in all at most"), "{long}");
     }
 
     #[test]
+    fn the_line_of_an_epoch_has_the_accuracy_in_training_and_fits_a_terminal() {
+        let metric = |name, key, value, is_share| Metric { name, key, value, is_share };
+        let classes = [metric("accuracy", "accuracy", 1.0, true), metric("macro-F1", "macro_f1", 0.5, true)];
+        let line = format_evaluation(Some(0.75), &classes, true);
+        assert_eq!(line, "  accuracy  75.0 %  valid 100.0 %  macro-F1  50.0 %");
+        assert!("epoch   1  loss 0.696".len() + line.len() + "  best".len() <= WIDTH);
+        // Without validation rows, the training rows are evaluated.
+        let line = format_evaluation(Some(0.75), &classes, false);
+        assert_eq!(line, "  accuracy  75.0 %  training 100.0 %  macro-F1  50.0 %");
+        let losses = [metric("loss", "loss", 0.25, false), metric("perplexity", "perplexity", 2.0, false)];
+        assert_eq!(format_evaluation(None, &losses, true), "  validation  loss 0.250  perplexity 2.000");
+        let tags = [metric("loss", "log_loss", 0.25, false), metric("span F1", "span_f1", 0.5, true)];
+        let line = format_evaluation(Some(0.5), &tags, true);
+        assert_eq!(line, "  accuracy  50.0 %  validation  loss 0.250  span F1  50.0 %");
+    }
+
+    #[test]
+    fn curves_of_three_epochs_or_more_fit_a_terminal() {
+        let mut curves = EpochCurves::default();
+        for epoch in 0..100 {
+            assert_eq!(curves.lines().is_empty(), epoch < MIN_CURVE_EPOCHS, "{epoch}");
+            let value = 0.01 * f64::from(epoch as u32);
+            curves.add(
+                0.75 - 0.5 * value,
+                &[Metric { name: "macro-F1", key: "macro_f1", value, is_share: true }],
+                true,
+            );
+        }
+        let lines = curves.lines();
+        let [loss, score] = [0, 1].map(|i| lines[i].1.as_str());
+        assert!(loss.starts_with('█') && loss.ends_with("▁  0.750 to 0.255"), "{loss}");
+        assert!(score.starts_with('▁') && score.ends_with("█  0.0 % to 99.0 %  validation macro-F1"), "{score}");
+        assert!(lines.iter().all(|(_, text)| LABEL_WIDTH + text.chars().count() <= WIDTH));
+    }
+
+    #[test]
     fn progress_lines_come_every_twenty_seconds() {
-        let mut told = Duration::ZERO;
-        let due: Vec<u64> = (0..90).filter(|&s| is_due(&mut told, Duration::from_secs(s))).collect();
+        let mut last_report = Duration::ZERO;
+        let due: Vec<u64> = (0..90).filter(|&s| is_due(&mut last_report, Duration::from_secs(s))).collect();
         assert_eq!(due, [20, 40, 60, 80]);
         assert_eq!(rows_done(12_000, Duration::from_secs(10)), "12,000 done, 1,200 a second");
+    }
+
+    #[test]
+    fn progress_of_reading_ends_with_the_work() {
+        let counter = RowCounter::default();
+        assert_eq!(RowProgress::while_reading(&counter, || 7), 7);
+        let panics = || RowProgress::while_reading(&counter, || panic!("as a test"));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
     }
 
     #[test]

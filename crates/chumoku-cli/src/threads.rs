@@ -11,12 +11,12 @@ pub(crate) fn physical_cores() -> usize {
 }
 
 /// Starts the global thread pool, and configures the allocator.
-pub(crate) fn start_pool(wanted: Option<usize>) -> anyhow::Result<usize> {
+pub(crate) fn start_pool(requested: Option<usize>) -> anyhow::Result<usize> {
     // Respects the user's threshold for glibc's allocator.
     if std::env::var_os("MALLOC_MMAP_THRESHOLD_").is_none() {
         chumoku::keep_freed_memory();
     }
-    let threads = wanted.unwrap_or_else(physical_cores);
+    let threads = requested.unwrap_or_else(physical_cores);
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
     Ok(threads)
 }

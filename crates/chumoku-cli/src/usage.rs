@@ -102,12 +102,12 @@ fn suggestion(error: &Error) -> Option<String> {
         ContextValue::Strings(names) => names.last().cloned(),
         other => Some(other.to_string()),
     })?;
-    let wanted = [ContextKind::InvalidArg, ContextKind::InvalidSubcommand, ContextKind::InvalidValue];
+    let invalid = [ContextKind::InvalidArg, ContextKind::InvalidSubcommand, ContextKind::InvalidValue];
     let is_near = match error.kind() {
-        ErrorKind::UnknownArgument => wanted.iter().filter_map(|kind| error.get(*kind)).any(|wanted| {
-            let (wanted, found) = (wanted.to_string(), found.as_str());
-            nearest_name(wanted.trim_start_matches('-'), [found.trim_start_matches('-')]).is_some()
-                || found.trim_start_matches('-').starts_with(wanted.trim_start_matches('-'))
+        ErrorKind::UnknownArgument => invalid.iter().filter_map(|kind| error.get(*kind)).any(|invalid| {
+            let (invalid, found) = (invalid.to_string(), found.as_str());
+            nearest_name(invalid.trim_start_matches('-'), [found.trim_start_matches('-')]).is_some()
+                || found.trim_start_matches('-').starts_with(invalid.trim_start_matches('-'))
         }),
         _ => true,
     };
@@ -116,10 +116,10 @@ fn suggestion(error: &Error) -> Option<String> {
 
 /// Rewrites clap's message, whose problem, suggestion and usage are paragraphs.
 fn english(error: &Error) -> String {
-    let said = error.to_string();
+    let message = error.to_string();
     let has_suggestion = suggestion(error).is_some();
     let setting = setting_of_flag(error);
-    let parts = said.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+    let parts = message.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
     let parts: Vec<String> = parts
         .filter(|part| !part.is_empty() && !part.starts_with("Usage:") && !part.starts_with("tip: to pass"))
         .filter(|part| !part.starts_with("tip:") || has_suggestion && setting.is_none())
@@ -195,13 +195,13 @@ pub(crate) fn is_usage_error(error: &anyhow::Error) -> bool {
 pub(crate) fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     // Errors of the system and of layers are translated to the language of the process.
-    let said = |cause: &(dyn std::error::Error + 'static)| {
+    let message = |cause: &(dyn std::error::Error + 'static)| {
         let system = cause.downcast_ref().map(chumoku::lang::system_message);
         let layers =
             || cause.downcast_ref::<chumoku::NnError>().map(|cause| chumoku::Error::from(cause.clone()).to_string());
         system.or_else(layers).unwrap_or_else(|| cause.to_string())
     };
-    for cause in error.chain().map(said) {
+    for cause in error.chain().map(message) {
         if line.is_empty() {
             line = cause;
         } else if !line.contains(&cause) {

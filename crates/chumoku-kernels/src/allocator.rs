@@ -36,7 +36,8 @@ pub fn keep_freed_memory() {
 /// Returns free pages to the system that [`keep_freed_memory`] would keep.
 ///
 /// Use it in programs that wait, such as a service without requests. The next work maps these pages again, so a
-/// training step must not call it. On musl small blocks stay with mimalloc, which returns them later or keeps them.
+/// training step must not call it. On musl, mimalloc keeps the free small blocks of other running threads. They return
+/// to the system when those threads allocate, free or end.
 pub fn trim_memory() {
     // SAFETY: malloc_trim takes one integer, locks the allocator's arenas itself, and leaves blocks in use alone.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -44,6 +45,17 @@ pub fn trim_memory() {
         libc::malloc_trim(0);
     }
     FREE_LISTS.release(usize::MAX);
+    // SAFETY: mi_collect may be called at any time. It frees pages without used blocks.
+    #[cfg(target_env = "musl")]
+    unsafe {
+        mi_collect(true);
+    }
+}
+
+#[cfg(target_env = "musl")]
+unsafe extern "C" {
+    /// Returns this thread's free blocks, and the free memory of all threads' arenas, without mimalloc's usual delay.
+    fn mi_collect(force: bool);
 }
 
 /// The system's allocator (mimalloc on musl), with blocks of at least one page aligned to cache lines.
@@ -138,7 +150,13 @@ const MIN_CACHED_BITS: u32 = 16;
 const CLASSES_PER_OCTAVE: usize = 8;
 
 /// Powers of two from [`MIN_CACHED`] on.
-const OCTAVES: usize = 24;
+const OCTAVES: usize = num_octaves(usize::BITS);
+
+/// Returns the number of octaves for addresses of this many bits. Sizes of all classes fit an `isize`.
+const fn num_octaves(address_bits: u32) -> usize {
+    let fitting = (address_bits - 2 - MIN_CACHED_BITS) as usize;
+    if fitting < 24 { fitting } else { 24 }
+}
 
 /// Rounds a size up to its class, if blocks of this size are cached.
 const fn round_to_class(size: usize) -> usize {
@@ -169,7 +187,7 @@ const fn class_size(class: usize) -> usize {
 /// Freed blocks by size class, for systems whose C library does not keep freed memory.
 ///
 /// Before a new block is allocated, the same number of bytes of cached blocks is freed. Cached and used blocks together
-/// therefore never exceed the peak of used ones.
+/// therefore do not exceed the peak of used ones, except by blocks of a list that another thread holds at that moment.
 struct FreeLists {
     is_enabled: AtomicBool,
     /// Total size of the cached blocks.
@@ -192,16 +210,30 @@ struct FreeBlock {
 // SAFETY: only the thread that has set `is_locked` accesses the blocks, and they belong to no thread.
 unsafe impl Sync for FreeList {}
 
+/// Attempts to hold a list. The holder needs a few instructions, unless the system suspends its thread.
+const MAX_ATTEMPTS: usize = 64;
+
 impl FreeList {
-    /// Calls `change` while no other thread accesses the blocks. It does not allocate, unlike a lock of the library.
-    fn with_lock<R>(&self, change: impl FnOnce(&mut *mut FreeBlock) -> R) -> R {
-        while self.is_locked.swap(true, Ordering::Acquire) {
-            std::thread::yield_now();
+    /// Calls `change` while no other thread accesses the blocks. Returns `None` if another thread keeps the list; the
+    /// caller then does without it.
+    ///
+    /// A lock of the standard library may allocate, and waiting for a suspended thread would have no bound.
+    fn with_lock<R>(&self, change: impl FnOnce(&mut *mut FreeBlock) -> R) -> Option<R> {
+        let take = || self.is_locked.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        let is_taken = (0..MAX_ATTEMPTS).any(|_| {
+            let is_taken = take();
+            if !is_taken {
+                std::hint::spin_loop();
+            }
+            is_taken
+        });
+        if !is_taken {
+            return None;
         }
         // SAFETY: this thread has just set the lock, so no other thread holds the address.
         let result = change(unsafe { &mut *self.first.get() });
         self.is_locked.store(false, Ordering::Release);
-        result
+        Some(result)
     }
 
     fn pop(&self) -> Option<NonNull<u8>> {
@@ -210,19 +242,22 @@ impl FreeList {
             // SAFETY: the list contains free blocks, which begin with the address of the next one.
             *first = unsafe { block.as_ref() }.next;
             Some(block.cast())
-        })
+        })?
     }
 
+    /// Adds a block, or returns `false` if another thread keeps the list.
+    ///
     /// # Safety
-    /// The caller must own the block, which must be aligned for [`FreeBlock`] and no smaller. It must not be used
-    /// afterwards.
-    unsafe fn push(&self, block: *mut u8) {
+    /// The caller must own the block, which must be aligned for [`FreeBlock`] and no smaller. If it is added, it must
+    /// not be used afterwards.
+    unsafe fn push(&self, block: *mut u8) -> bool {
         let block = block.cast::<FreeBlock>();
         self.with_lock(|first| {
             // SAFETY: the caller owns the block and promises its alignment and size.
             unsafe { block.write(FreeBlock { next: *first }) };
             *first = block;
-        });
+        })
+        .is_some()
     }
 }
 
@@ -259,13 +294,18 @@ impl FreeLists {
     /// The block must come from the system with this layout. If it is cached, it must not be used afterwards.
     unsafe fn push(&self, block: *mut u8, layout: Layout) -> bool {
         let Some(class) = self.class_of(layout) else { return false };
+        // Counted before another thread can take it.
         self.bytes.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller gives the block up. It is aligned to lines and as large as its class.
-        unsafe { self.lists[class].push(block) };
-        true
+        // SAFETY: the caller gives the block up if it is added. It is aligned to lines and as large as its class.
+        let is_cached = unsafe { self.lists[class].push(block) };
+        if !is_cached {
+            self.bytes.fetch_sub(layout.size(), Ordering::Relaxed);
+        }
+        is_cached
     }
 
-    /// Frees the largest blocks until at least `bytes` are free, or no block is left.
+    /// Frees the largest blocks until at least `bytes` are free, or no block is left. Skips a list that another thread
+    /// keeps.
     fn release(&self, bytes: usize) {
         let mut released = 0;
         for (class, stack) in self.lists.iter().enumerate().rev() {
@@ -312,7 +352,8 @@ mod tests {
             [(1, None), (4096, None), (MIN_CACHED - 1, None)]
         );
         let mut last = None;
-        for size in (MIN_CACHED..MIN_CACHED * 40).step_by(513).chain([1 << 30, (1 << 30) + 1, (1 << 39) + 7]) {
+        let largest = MIN_CACHED << OCTAVES;
+        for size in (MIN_CACHED..MIN_CACHED * 40).step_by(513).chain([1 << 28, (1 << 28) + 1, largest / 2 + 7]) {
             let up = round_to_class(size);
             let class = size_class(up).unwrap();
             assert!(
@@ -324,10 +365,46 @@ mod tests {
             last = Some(class);
         }
         assert!(
-            size_class(round_to_class((1 << 40) - 1)).is_none()
-                && size_class(1 << 40).is_none()
+            size_class(round_to_class(largest - 1)).is_none()
+                && size_class(largest).is_none()
                 && round_to_class(usize::MAX) == usize::MAX
         );
+    }
+
+    #[test]
+    fn sizes_of_all_classes_fit_the_address_space() {
+        assert_eq!([32, 64].map(num_octaves), [14, 24]);
+        for address_bits in [32, 64] {
+            let sizes: Vec<usize> = (0..num_octaves(address_bits) * CLASSES_PER_OCTAVE).map(class_size).collect();
+            // Sizes ascend only if none is shifted out of its word.
+            assert!(sizes.is_sorted_by(|a, b| a < b) && sizes[0] == MIN_CACHED, "{address_bits}");
+            // A size in the last class is rounded up to the next power of two.
+            let largest = MIN_CACHED << num_octaves(address_bits);
+            assert!(*sizes.last().unwrap() < largest && (largest as u128) < 1 << (address_bits - 1), "{address_bits}");
+        }
+    }
+
+    #[test]
+    fn a_list_that_another_thread_keeps_is_left_alone() {
+        let kept = enabled_lists();
+        let [first, second] = [block(MIN_CACHED), block(MIN_CACHED)];
+        let list = &kept.lists[size_class(MIN_CACHED).unwrap()];
+        // SAFETY: both blocks come from the system, and are not used after they are cached.
+        unsafe {
+            assert!(kept.push(first.as_ptr(), layout(MIN_CACHED)));
+            list.is_locked.store(true, Ordering::Relaxed);
+            assert!(!kept.push(second.as_ptr(), layout(MIN_CACHED)));
+            assert_eq!((kept.pop(layout(MIN_CACHED)), kept.bytes.load(Ordering::Relaxed)), (None, MIN_CACHED));
+            kept.release(usize::MAX);
+            assert_eq!(kept.bytes.load(Ordering::Relaxed), MIN_CACHED);
+            list.is_locked.store(false, Ordering::Relaxed);
+            assert!(kept.push(second.as_ptr(), layout(MIN_CACHED)));
+        }
+        assert_eq!([(); 3].map(|()| kept.pop(layout(MIN_CACHED))), [Some(second), Some(first), None]);
+        for block in [first, second] {
+            // SAFETY: both blocks come from the system with this layout, and nothing uses them.
+            unsafe { System.dealloc(block.as_ptr(), layout(MIN_CACHED)) };
+        }
     }
 
     #[test]
@@ -382,7 +459,9 @@ mod tests {
                             own.write_bytes(thread, 64);
                             std::thread::yield_now();
                             assert!(std::slice::from_raw_parts(own.as_ptr(), 64).iter().all(|&byte| byte == thread));
-                            assert!(kept.push(own.as_ptr(), layout(size)));
+                            if !kept.push(own.as_ptr(), layout(size)) {
+                                System.dealloc(own.as_ptr(), layout(size));
+                            }
                         }
                     }
                 });
@@ -413,6 +492,28 @@ mod tests {
             assert!(IS_GLIBC || held().unwrap() > used - size / 2, "kept: {:?} after {used}", held());
             trim_memory();
             assert!(held().unwrap() < used - size / 2, "given back: {:?} after {used}", held());
+        });
+    }
+
+    /// glibc and mimalloc return small blocks on request. Other C libraries decide for themselves.
+    #[cfg(all(target_os = "linux", any(target_env = "gnu", target_env = "musl")))]
+    #[test]
+    fn trim_returns_small_blocks() {
+        testkit::in_own_process("allocator::tests::trim_returns_small_blocks", || {
+            keep_freed_memory();
+            let (count, size) = (96 << 10, 1 << 10);
+            let layout = Layout::from_size_align(size, 8).unwrap();
+            let held = || crate::system::process_memory().unwrap().current as usize;
+            // SAFETY: blocks of this allocator, written within their size, and freed with their layout.
+            let used = unsafe {
+                let blocks: Vec<*mut u8> = (0..count).map(|_| Allocator.alloc(layout)).collect();
+                blocks.iter().for_each(|block| block.write_bytes(1, size));
+                let used = held();
+                blocks.iter().for_each(|&block| Allocator.dealloc(block, layout));
+                used
+            };
+            trim_memory();
+            assert!(held() < used - count * size / 2, "given back: {} after {used}", held());
         });
     }
 

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 pub struct CrossEntropy<'a, T> {
     /// Fraction ε of the target that is spread over all classes, in 0..=1.
     pub label_smoothing: T,
-    /// A weight for each class; 1 if absent.
+    /// A weight for each class; 1 if absent. A class of weight 0 is excluded from the loss.
     pub class_weights: Option<&'a [T]>,
     /// A weight for each row; 1 if absent. Weights of 1 give the same bits as none. A row of weight 0 is excluded from
     /// the loss.
@@ -32,7 +32,8 @@ pub struct CrossEntropy<'a, T> {
 /// `logits`, `d_logits` (rows, classes); `labels` (rows,).
 ///
 /// # Errors
-/// If there are no rows, a label is not a class, the lengths do not match or the options are out of range.
+/// If there are no rows, a label is not a class, the lengths do not match or the options are out of range. Also if the
+/// weights leave no row: the divisor `Σ_i r_i w_{y_i}` must be a finite number above 0.
 pub fn cross_entropy<T: Real>(
     logits: &[T],
     labels: &[u32],
@@ -46,10 +47,8 @@ pub fn cross_entropy<T: Real>(
     }
     let classes = logits.len() / rows;
     Error::check_length("cross entropy: d_logits", logits.len(), d_logits.len())?;
-    if let Some(weights) = options.class_weights {
-        Error::check_length("cross entropy: class_weights", classes, weights.len())?;
-    }
-    check_row_weights("cross entropy: row_weights", options.row_weights, rows)?;
+    check_weights("cross entropy: class_weights", options.class_weights, classes, "class")?;
+    check_weights("cross entropy: row_weights", options.row_weights, rows, "row")?;
     if let Some(label) = labels.iter().find(|&&label| label as usize >= classes) {
         return Err(Error::value("cross entropy: labels", format!("expected below {classes}, got {label}")));
     }
@@ -57,6 +56,7 @@ pub fn cross_entropy<T: Real>(
     if !(smoothing >= T::ZERO && smoothing <= T::ONE) {
         return Err(Error::value("cross entropy: label_smoothing", format!("expected 0 to 1, got {smoothing}")));
     }
+    check_divisor("cross entropy: row_weights and class_weights", options.batch_totals(classes, labels).divisor)?;
     let _timed = profile::memory_bound::<T>("cross-entropy", 2 * logits.len());
     Ok(T::run::<CrossEntropyLoss>((logits, labels, options, d_logits)))
 }
@@ -72,7 +72,8 @@ pub fn cross_entropy<T: Real>(
 /// `logits`, `d_logits` (rows, labels); `labels` (rows,): the ids of each row's labels, without repetition.
 ///
 /// # Errors
-/// If there are no rows, a label does not exist, the lengths do not match or the weights are out of range.
+/// If there are no rows, a label does not exist, the lengths do not match or the weights are out of range. Also if the
+/// sum of the weights is 0 or overflows.
 pub fn binary_cross_entropy<T: Real>(
     logits: &[T],
     labels: &[Vec<u32>],
@@ -86,7 +87,10 @@ pub fn binary_cross_entropy<T: Real>(
     }
     let classes = logits.len() / rows;
     Error::check_length("binary cross entropy: d_logits", logits.len(), d_logits.len())?;
-    check_row_weights("binary cross entropy: row_weights", row_weights, rows)?;
+    check_weights("binary cross entropy: row_weights", row_weights, rows, "row")?;
+    if let Some(weights) = row_weights {
+        check_divisor("binary cross entropy: row_weights", weights.iter().copied().sum::<T>())?;
+    }
     if let Some(label) = labels.iter().flatten().find(|&&label| label as usize >= classes) {
         let problem = format!("expected labels below {classes}, got {label}");
         return Err(Error::value("binary cross entropy: labels", problem));
@@ -95,22 +99,33 @@ pub fn binary_cross_entropy<T: Real>(
     Ok(T::run::<BinaryCrossEntropyLoss>((logits, labels, row_weights, d_logits)))
 }
 
-/// Checks the row weights, if there are any.
+/// Checks the weights of rows or classes, if there are any.
 ///
 /// # Errors
-/// If their number differs from `rows`, one is negative or not finite, or all are 0.
-fn check_row_weights<T: Real>(what: &'static str, weights: Option<&[T]>, rows: usize) -> Result<()> {
+/// If their number is not `count`, or one is negative or not finite.
+fn check_weights<T: Real>(what: &'static str, weights: Option<&[T]>, count: usize, of: &str) -> Result<()> {
     let Some(weights) = weights else { return Ok(()) };
-    Error::check_length(what, rows, weights.len())?;
+    Error::check_length(what, count, weights.len())?;
     let is_weight = |&weight: &T| weight.is_finite() && weight >= T::ZERO;
-    if let Some(row) = weights.iter().position(|weight| !is_weight(weight)) {
-        let problem = format!("expected finite numbers of at least 0, got {} in row {row}", weights[row]);
-        return Err(Error::value(what, problem));
+    match weights.iter().position(|weight| !is_weight(weight)) {
+        None => Ok(()),
+        Some(at) => {
+            let problem = format!("expected finite numbers of at least 0, got {} in {of} {at}", weights[at]);
+            Err(Error::value(what, problem))
+        }
     }
-    match weights.iter().any(|&weight| weight > T::ZERO) {
-        true => Ok(()),
-        false => Err(Error::value(what, "expected at least one number above 0, got only 0")),
+}
+
+/// Checks the sum of the weights in a batch, by which the loss is divided.
+fn check_divisor<T: Real>(what: &'static str, divisor: T) -> Result<()> {
+    if divisor > T::ZERO && divisor.is_finite() {
+        return Ok(());
     }
+    let problem = format!(
+        "expected weights whose sum over the rows is finite and above 0, got {divisor}; leave out a batch without a \
+         row of positive weight"
+    );
+    Err(Error::value(what, problem))
 }
 
 implementations! {

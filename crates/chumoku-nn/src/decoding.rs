@@ -375,11 +375,11 @@ mod tests {
         for seed in 0..50 {
             let search = BeamSearch { beam: 2, length_penalty: 0.6, boundary_tokens: [BOUNDARY; 2] };
             let mut steps: Vec<Vec<BeamCandidate>> = Vec::new();
-            let mut told = |source: usize, considered: &[BeamCandidate]| {
+            let mut observe = |source: usize, considered: &[BeamCandidate]| {
                 assert_eq!(source, 0);
                 steps.push(considered.to_vec());
             };
-            let found = search.search_observed(&mut TableModel::new(seed, 1), &[4], &mut told).unwrap().remove(0);
+            let found = search.search_observed(&mut TableModel::new(seed, 1), &[4], &mut observe).unwrap().remove(0);
             assert_eq!(found, search.search(&mut TableModel::new(seed, 1), &[4]).unwrap().remove(0));
             let mut live = vec![Vec::new()];
             let mut ends = Vec::new();

@@ -160,12 +160,16 @@ pub(crate) struct CountParams {
 impl CountParams {
     fn count_config(&self) -> PyResult<CountConfig> {
         let network = NetworkKind::from_name(&self.network).ok_or_else(|| {
-            let known = "attention, transformer, decoder, encoder-decoder, rnn, lstm, gru";
+            let known = "attention, additive-attention, transformer, decoder, encoder-decoder, rnn, lstm, gru";
             PyValueError::new_err(format!("network: expected one of {known}, got {:?}", self.network))
         })?;
         let defaults = CountConfig::default();
         let d_model = self.width.unwrap_or(defaults.d_model);
-        let layers = if network == NetworkKind::Attention { 1 } else { defaults.num_layers };
+        let layers = if matches!(network, NetworkKind::Attention | NetworkKind::AdditiveAttention) {
+            1
+        } else {
+            defaults.num_layers
+        };
         Ok(CountConfig {
             network,
             batch: self.batch.unwrap_or(defaults.batch),

@@ -44,9 +44,13 @@ static OPENMP: (AtomicUsize, AtomicU32) = (AtomicUsize::new(0), AtomicU32::new(0
 /// The number of threads for calls. The order of precedence is [`set_num_threads`], `CHUMOKU_NUM_THREADS`, `default`,
 /// `OMP_NUM_THREADS`, the number of cores.
 fn num_threads(default: Option<usize>) -> usize {
-    let said = |name: &str| std::env::var(name).ok()?.parse().ok().filter(|threads| (1..=1024).contains(threads));
-    let asked = Some(REQUESTED_THREADS.load(Ordering::Relaxed)).filter(|&threads| threads > 0);
-    let wish = asked.or_else(|| said("CHUMOKU_NUM_THREADS")).or(default).or_else(|| said("OMP_NUM_THREADS"));
+    let from_environment =
+        |name: &str| std::env::var(name).ok()?.parse().ok().filter(|threads| (1..=1024).contains(threads));
+    let requested = Some(REQUESTED_THREADS.load(Ordering::Relaxed)).filter(|&threads| threads > 0);
+    let wish = requested
+        .or_else(|| from_environment("CHUMOKU_NUM_THREADS"))
+        .or(default)
+        .or_else(|| from_environment("OMP_NUM_THREADS"));
     wish.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 

@@ -200,7 +200,11 @@ impl Classifier {
             return Err(PyValueError::new_err("expected a regression model, got a classifier"));
         }
         let found = run_fallible(py, || model.predict(&as_strs(&texts)))?;
-        Ok(found.iter().filter_map(|prediction| model.estimate(prediction)).map(|told| told.rounded()).collect())
+        Ok(found
+            .iter()
+            .filter_map(|prediction| model.estimate(prediction))
+            .map(|estimate| estimate.rounded())
+            .collect())
     }
 
     /// Returns the network as an ONNX file, whether the model also has n-grams (which the file lacks), and the
@@ -267,9 +271,9 @@ impl Tagger {
         span: Option<(usize, usize, Option<String>)>,
         name: String,
     ) -> PyResult<Page> {
-        let asked = span.map(|(start, end, label)| SpanQuery { start, end, label });
+        let query = span.map(|(start, end, label)| SpanQuery { start, end, label });
         run_fallible(py, || {
-            let tagged = self.0.explain(&text, &name, asked.as_ref(), &mut |_, _| {})?;
+            let tagged = self.0.explain(&text, &name, query.as_ref(), &mut |_, _| {})?;
             Ok(Page::from_spans(tagged, self.0.attention(&text, &name)?))
         })
     }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 type StepTuple = (f64, f64, usize);
 
 fn step_output((loss, weight, tokens): StepTuple) -> StepOutput {
-    StepOutput { loss, weight, tokens }
+    StepOutput::new(loss, weight, tokens)
 }
 
 fn step_tuple(learnt: StepOutput) -> StepTuple {
@@ -101,9 +101,9 @@ impl Worker for PyWorker {
     fn run(&self, terms: &GradientTerms, learn: &mut TrainMicroBatch<'_>) -> Result<()> {
         call_python(&self.0, |helper| helper.call_method1("begin", (terms_json(terms),)).map(drop))?;
         loop {
-            let asked: Option<MicroBatchRequest> =
+            let request: Option<MicroBatchRequest> =
                 call_python(&self.0, |helper| helper.call_method0("next")?.extract())?;
-            let Some(((_weights, params), (epoch, batch, step), part, (_gradient, into))) = asked else {
+            let Some(((_weights, params), (epoch, batch, step), part, (_gradient, into))) = request else {
                 return Ok(());
             };
             // The interpreter is detached here.

@@ -38,33 +38,33 @@ impl RequestRecord {
     }
 
     /// Counts the request, and logs its status, the reason of an error, and the statistics of its model.
-    pub(crate) fn finish(self, status: u16, why: Option<&'static str>, told: &RequestStats) {
+    pub(crate) fn finish(self, status: u16, why: Option<&'static str>, stats: &RequestStats) {
         let (method, place, took) = (&self.method, self.endpoint, self.started.elapsed());
         self.service.metrics.count(place, status, took);
         let milliseconds = |time: Duration| (time.as_secs_f64() * 1e4).round() / 10.0;
-        let times = [told.waited, told.computed, took].map(milliseconds);
-        let of_model = |value: Value| if told.model.is_empty() { Value::Null } else { value };
+        let times = [stats.waited, stats.computed, took].map(milliseconds);
+        let of_model = |value: Value| if stats.model.is_empty() { Value::Null } else { value };
         let fields = [
             ("method", method.as_str().into()),
             ("path", place.into()),
             ("status", status.into()),
             ("error_type", why.map_or(Value::Null, Value::from)),
-            ("model", of_model(told.model.as_str().into())),
-            ("texts", of_model(told.texts.into())),
+            ("model", of_model(stats.model.as_str().into())),
+            ("texts", of_model(stats.texts.into())),
             ("queue_ms", of_model(times[0].into())),
             ("compute_ms", of_model(times[1].into())),
             ("total_ms", times[2].into()),
-            ("aborted", if told.is_aborted { true.into() } else { Value::Null }),
+            ("aborted", if stats.is_aborted { true.into() } else { Value::Null }),
         ];
         self.service.log.request(fields, || {
             let mut line = format!("{method} {place} {status}");
             why.into_iter().for_each(|why| line += &format!(" {why}"));
-            if !told.model.is_empty() {
-                let (model, texts) = (&told.model, told.texts);
+            if !stats.model.is_empty() {
+                let (model, texts) = (&stats.model, stats.texts);
                 line += &format!(" model={model} texts={texts} queue={}ms compute={}ms", times[0], times[1]);
             }
             line += &format!(" total={}ms", times[2]);
-            line + if told.is_aborted { " aborted" } else { "" }
+            line + if stats.is_aborted { " aborted" } else { "" }
         });
     }
 }
@@ -88,17 +88,17 @@ impl StreamProgress {
     }
 
     /// Records that the model has started.
-    pub(crate) fn start(&self, told: &RequestStats) {
+    pub(crate) fn start(&self, stats: &RequestStats) {
         let mut steps = self.lock();
-        (steps.stats, steps.since) = (told.clone(), Some(Instant::now()));
+        (steps.stats, steps.since) = (stats.clone(), Some(Instant::now()));
     }
 
     /// Records the end of the answer.
-    pub(crate) fn finish(&self, told: Result<&RequestStats, &'static str>) {
+    pub(crate) fn finish(&self, stats: Result<&RequestStats, &'static str>) {
         let mut steps = self.lock();
         steps.is_over = true;
-        match told {
-            Ok(told) => steps.stats = told.clone(),
+        match stats {
+            Ok(stats) => steps.stats = stats.clone(),
             Err(why) => {
                 steps.error_type = Some(why);
                 steps.stats.computed = steps.since.map_or(Duration::ZERO, |since| since.elapsed());

@@ -101,7 +101,7 @@ async fn send_error(mut stream: TcpStream, refusal: &RequestError) {
         "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    let said = async {
+    let reply = async {
         stream.writable().await?;
         // The response is smaller than any socket buffer.
         stream.try_write(answer.as_bytes())?;
@@ -118,7 +118,7 @@ async fn send_error(mut stream: TcpStream, refusal: &RequestError) {
         }
         std::io::Result::Ok(())
     };
-    let _ = timeout(Duration::from_secs(1), said).await;
+    let _ = timeout(Duration::from_secs(1), reply).await;
 }
 
 /// Serves a connection from its first request to its last.

@@ -37,8 +37,8 @@ enum ExplanationResult {
     Tagged(Box<TaggedText>),
 }
 
-fn explain(loaded: &LoadedModel, asked: &ExplainRequest) -> Result<ExplanationResult> {
-    let ExplainRequest { text, target, span, method, label, .. } = asked;
+fn explain(loaded: &LoadedModel, request: &ExplainRequest) -> Result<ExplanationResult> {
+    let ExplainRequest { text, target, span, method, label, .. } = request;
     let (target, label, name) = (target.as_deref(), label.as_deref(), loaded.name.as_str());
     let explanation = match &loaded.model {
         ServerModel::Classifier(model) => {
@@ -99,21 +99,21 @@ fn check_size(model: &TextTagger, text: &str, is_one: bool) -> Result<()> {
 ///
 /// # Errors
 /// If the explanation costs too much, or the model cannot explain the text.
-pub(crate) fn write_answer(loaded: &LoadedModel, asked: &ExplainRequest, limits: &Limits) -> Result<AnswerBody> {
-    check_cost(loaded, asked, limits)?;
-    match asked.as_page {
-        false => AnswerBody::json(&as_json(loaded, asked)?, limits.answer),
-        true => AnswerBody::page(&as_page(loaded, asked)?, limits.answer),
+pub(crate) fn write_answer(loaded: &LoadedModel, request: &ExplainRequest, limits: &Limits) -> Result<AnswerBody> {
+    check_cost(loaded, request, limits)?;
+    match request.as_page {
+        false => AnswerBody::json(&as_json(loaded, request)?, limits.answer),
+        true => AnswerBody::page(&as_page(loaded, request)?, limits.answer),
     }
 }
 
 /// Refuses an explanation above the limits of cost or answer size.
-fn check_cost(loaded: &LoadedModel, asked: &ExplainRequest, limits: &Limits) -> Result<()> {
+fn check_cost(loaded: &LoadedModel, request: &ExplainRequest, limits: &Limits) -> Result<()> {
     /// Approximate bytes of a number in JSON.
     const NUMBER: u128 = 8;
-    let (text, target) = (&asked.text, asked.target.as_deref());
+    let (text, target) = (&request.text, request.target.as_deref());
     let cost = match &loaded.model {
-        ServerModel::Classifier(model) => model.explain_cost(text, asked.method)?,
+        ServerModel::Classifier(model) => model.explain_cost(text, request.method)?,
         ServerModel::Ngrams(model) => model.explain_cost(text),
         ServerModel::Generator(model) => model.explain_cost(text)?,
         ServerModel::Embedder(model) => model.explain_cost(text)?,
@@ -140,8 +140,8 @@ fn check_cost(loaded: &LoadedModel, asked: &ExplainRequest, limits: &Limits) -> 
 }
 
 /// Returns the JSON of `chumoku explain --json`.
-fn as_json(loaded: &LoadedModel, asked: &ExplainRequest) -> Result<Value> {
-    Ok(match explain(loaded, asked)? {
+fn as_json(loaded: &LoadedModel, request: &ExplainRequest) -> Result<Value> {
+    Ok(match explain(loaded, request)? {
         ExplanationResult::Explanation(explanation) => to_json(&explanation),
         ExplanationResult::WithNgrams(explanation, ngrams) => {
             let mut found = to_json(&explanation);
@@ -154,8 +154,8 @@ fn as_json(loaded: &LoadedModel, asked: &ExplainRequest) -> Result<Value> {
 }
 
 /// Returns the page of `chumoku explain --html`.
-fn as_page(loaded: &LoadedModel, asked: &ExplainRequest) -> Result<String> {
-    Ok(match explain(loaded, asked)? {
+fn as_page(loaded: &LoadedModel, request: &ExplainRequest) -> Result<String> {
+    Ok(match explain(loaded, request)? {
         ExplanationResult::Explanation(explanation) | ExplanationResult::WithNgrams(explanation, _) => {
             // The first head of the last layer, like the command.
             to_html(&explanation, [explanation.layers.saturating_sub(1), 0], lang())
@@ -166,7 +166,7 @@ fn as_page(loaded: &LoadedModel, asked: &ExplainRequest) -> Result<String> {
         }
         ExplanationResult::Tagged(tagged) => {
             let attention = match &loaded.model {
-                ServerModel::Tagger(model) => model.attention(&asked.text, &loaded.name)?,
+                ServerModel::Tagger(model) => model.attention(&request.text, &loaded.name)?,
                 _ => None,
             };
             let attention = attention.as_ref().map(|found| (found, [found.layers.saturating_sub(1), 0]));

@@ -27,26 +27,26 @@ pub(crate) async fn handle(
     service: &Arc<Service>,
     place: &Endpoint,
     of_path: Option<&str>,
-    asked: RequestFields,
+    request: RequestFields,
 ) -> Result<Response> {
     let of_body = match of_path {
         Some(_) => None,
-        None => asked.text("model")?.map(str::to_owned),
+        None => request.text("model")?.map(str::to_owned),
     };
     let name = of_path.or(of_body.as_deref());
     match place.kind {
-        EndpointKind::Predict => predict(service, name, asked).await,
-        EndpointKind::Embed => embed(service, name, asked).await,
+        EndpointKind::Predict => predict(service, name, request).await,
+        EndpointKind::Embed => embed(service, name, request).await,
         // OpenAI clients must name a model, but do not know the names of this service.
         EndpointKind::OpenAiEmbeddings if of_path.is_none() && service.num_encoders() == 1 => {
             let named = service.model(name, Capability::Embed).is_ok();
-            embed_openai(service, name.filter(|_| named), asked).await
+            embed_openai(service, name.filter(|_| named), request).await
         }
-        EndpointKind::OpenAiEmbeddings => embed_openai(service, name, asked).await,
-        EndpointKind::Tokenize => tokenize(service, name, asked).await,
-        EndpointKind::Explain => explain(service, name, asked).await,
-        EndpointKind::Translate => translate(service, name, asked).await,
-        EndpointKind::Generate => generate(service, name, asked).await,
+        EndpointKind::OpenAiEmbeddings => embed_openai(service, name, request).await,
+        EndpointKind::Tokenize => tokenize(service, name, request).await,
+        EndpointKind::Explain => explain(service, name, request).await,
+        EndpointKind::Translate => translate(service, name, request).await,
+        EndpointKind::Generate => generate(service, name, request).await,
     }
 }
 
@@ -72,14 +72,14 @@ async fn respond(
     Ok(response)
 }
 
-async fn predict(service: &Service, name: Option<&str>, asked: RequestFields) -> Result<Response> {
+async fn predict(service: &Service, name: Option<&str>, request: RequestFields) -> Result<Response> {
     let (served, loaded) = service.model(name, Capability::Predict)?;
-    let (texts, is_one) = asked.rows(&loaded.model, &service.limits)?;
-    asked.flag("truncate")?;
-    let raw = asked.flag("raw_scores")?.unwrap_or(false);
-    let abstain = asked.number("abstain")?;
-    let top = asked.integer("top", [1, 1 << 20])?.map(|n| n as usize);
-    let is_full = asked.flag("full")?.unwrap_or(false);
+    let (texts, is_one) = request.rows(&loaded.model, &service.limits)?;
+    request.flag("truncate")?;
+    let raw = request.flag("raw_scores")?.unwrap_or(false);
+    let abstain = request.number("abstain")?;
+    let top = request.integer("top", [1, 1 << 20])?.map(|n| n as usize);
+    let is_full = request.flag("full")?.unwrap_or(false);
     if !is_full && (abstain.is_some() || top.is_some()) {
         return Err(RequestError::invalid(tr!(
             "abstain, top: only with \"full\": true",
@@ -124,26 +124,26 @@ async fn predict(service: &Service, name: Option<&str>, asked: RequestFields) ->
         false => PredictFormat::Scores { raw },
         true => PredictFormat::Full(Box::new(AnswerOptions::new(top, bounds))),
     };
-    respond(service, served, loaded, (ModelTask::Predict(PredictRequest { texts, is_one, form }), asked)).await
+    respond(service, served, loaded, (ModelTask::Predict(PredictRequest { texts, is_one, form }), request)).await
 }
 
-async fn embed(service: &Service, name: Option<&str>, asked: RequestFields) -> Result<Response> {
+async fn embed(service: &Service, name: Option<&str>, request: RequestFields) -> Result<Response> {
     let (served, loaded) = service.model(name, Capability::Embed)?;
-    let (texts, _) = asked.texts("inputs", &service.limits)?;
+    let (texts, _) = request.texts("inputs", &service.limits)?;
     let task = ModelTask::Embed {
         texts,
-        prompt: asked.text("prompt_name")?.map(str::to_owned),
-        normalize: asked.flag("normalize")?,
-        truncate: asked.flag("truncate")?.unwrap_or(false),
+        prompt: request.text("prompt_name")?.map(str::to_owned),
+        normalize: request.flag("normalize")?,
+        truncate: request.flag("truncate")?.unwrap_or(false),
         form: VectorFormat::Plain,
     };
-    respond(service, served, loaded, (task, asked)).await
+    respond(service, served, loaded, (task, request)).await
 }
 
-async fn embed_openai(service: &Service, name: Option<&str>, asked: RequestFields) -> Result<Response> {
+async fn embed_openai(service: &Service, name: Option<&str>, request: RequestFields) -> Result<Response> {
     let (served, loaded) = service.model(name, Capability::Embed)?;
-    let (texts, _) = asked.texts("input", &service.limits)?;
-    let is_base64 = match asked.text("encoding_format")? {
+    let (texts, _) = request.texts("input", &service.limits)?;
+    let is_base64 = match request.text("encoding_format")? {
         None | Some("float") => false,
         Some("base64") => true,
         Some(_) => {
@@ -154,35 +154,35 @@ async fn embed_openai(service: &Service, name: Option<&str>, asked: RequestField
         }
     };
     let width = loaded.model.width();
-    if let (Some(asked), Some(width)) = (asked.integer("dimensions", [1, u64::from(u32::MAX)])?, width)
-        && asked != width as u64
+    if let (Some(dimensions), Some(width)) = (request.integer("dimensions", [1, u64::from(u32::MAX)])?, width)
+        && dimensions != width as u64
     {
         return Err(RequestError::invalid(tr!(
-            "dimensions: expected {width}, the dimension of this model's vectors, found {asked}",
-            "dimensions: このモデルのベクトルは {width} 次元です。{width} を指定するか、指定を外してください（指定: {asked}）"
+            "dimensions: expected {width}, the dimension of this model's vectors, found {dimensions}",
+            "dimensions: このモデルのベクトルは {width} 次元です。{width} を指定するか、指定を外してください（指定: {dimensions}）"
         )));
     }
     let model = loaded.name.clone();
     let form = VectorFormat::OpenAi { is_base64, model };
     let task = ModelTask::Embed { texts, prompt: None, normalize: None, truncate: false, form };
-    respond(service, served, loaded, (task, asked)).await
+    respond(service, served, loaded, (task, request)).await
 }
 
-async fn tokenize(service: &Service, name: Option<&str>, asked: RequestFields) -> Result<Response> {
+async fn tokenize(service: &Service, name: Option<&str>, request: RequestFields) -> Result<Response> {
     let (served, loaded) = service.model(name, Capability::Tokenize)?;
-    let (texts, _) = asked.texts("inputs", &service.limits)?;
-    let special = asked.flag("add_special_tokens")?.unwrap_or(true);
-    respond(service, served, loaded, (ModelTask::Tokenize { texts, special }, asked)).await
+    let (texts, _) = request.texts("inputs", &service.limits)?;
+    let special = request.flag("add_special_tokens")?.unwrap_or(true);
+    respond(service, served, loaded, (ModelTask::Tokenize { texts, special }, request)).await
 }
 
-async fn explain(service: &Service, name: Option<&str>, asked: RequestFields) -> Result<Response> {
+async fn explain(service: &Service, name: Option<&str>, request: RequestFields) -> Result<Response> {
     let (served, loaded) = service.model_or_first(name)?;
-    let (mut texts, _) = asked.rows(&loaded.model, &service.limits)?;
+    let (mut texts, _) = request.rows(&loaded.model, &service.limits)?;
     let text = texts.pop().filter(|_| texts.is_empty()).ok_or_else(|| {
         RequestError::invalid(tr!("inputs: expected one text at a time", "inputs: 一度に説明できるテキストは 1 つです"))
     })?;
     let kind = loaded.model.kind();
-    let target = asked.text("target")?.map(str::to_owned);
+    let target = request.text("target")?.map(str::to_owned);
     if let Some(target) = &target {
         if !["encoder", "translator"].contains(&kind) {
             return Err(RequestError::invalid(tr!(
@@ -192,7 +192,7 @@ async fn explain(service: &Service, name: Option<&str>, asked: RequestFields) ->
         }
         check_texts("target", std::slice::from_ref(target), &service.limits)?;
     }
-    let span = asked.span("span")?;
+    let span = request.span("span")?;
     if span.is_some() && kind != "tagger" {
         return Err(RequestError::invalid(tr!(
             "span: only for taggers; this model is {}",
@@ -200,7 +200,7 @@ async fn explain(service: &Service, name: Option<&str>, asked: RequestFields) ->
             kind_description(kind)
         )));
     }
-    let method = match asked.text("method")? {
+    let method = match request.text("method")? {
         None | Some("leave-one-out") => AttributionMethod::LeaveOneOut,
         Some("integrated-gradients") if kind == "classifier" => AttributionMethod::IntegratedGradients,
         Some("integrated-gradients") => {
@@ -217,7 +217,7 @@ async fn explain(service: &Service, name: Option<&str>, asked: RequestFields) ->
             )));
         }
     };
-    let label = asked.text("label")?.map(str::to_owned);
+    let label = request.text("label")?.map(str::to_owned);
     if label.is_some() && !loaded.model.predictor().is_some_and(Predictor::is_multi_label) {
         return Err(RequestError::invalid(tr!(
             "label: only for multi-label models; this model is {}",
@@ -225,9 +225,9 @@ async fn explain(service: &Service, name: Option<&str>, asked: RequestFields) ->
             kind_description(kind)
         )));
     }
-    let as_page = asked.flag("html")?.unwrap_or(false);
+    let as_page = request.flag("html")?.unwrap_or(false);
     let explain = Box::new(ExplainRequest { text, target, span, method, label, as_page });
-    respond(service, served, loaded, (ModelTask::Explain(explain), asked)).await
+    respond(service, served, loaded, (ModelTask::Explain(explain), request)).await
 }
 
 fn kind_description(kind: &str) -> &'static str {
@@ -242,19 +242,19 @@ fn kind_description(kind: &str) -> &'static str {
     .describe()
 }
 
-async fn translate(service: &Arc<Service>, name: Option<&str>, asked: RequestFields) -> Result<Response> {
+async fn translate(service: &Arc<Service>, name: Option<&str>, request: RequestFields) -> Result<Response> {
     let (served, loaded) = service.model(name, Capability::Translate)?;
-    let (texts, _) = asked.texts("inputs", &service.limits)?;
+    let (texts, _) = request.texts("inputs", &service.limits)?;
     let mut options = TranslateOptions::default();
-    if let Some(beam) = asked.integer("beam", [1, 64])? {
+    if let Some(beam) = request.integer("beam", [1, 64])? {
         options.beam = beam as usize;
     }
-    if let Some(penalty) = asked.number("length_penalty")? {
+    if let Some(penalty) = request.number("length_penalty")? {
         options.length_penalty = penalty;
     }
-    let n_best = asked.integer("n_best", [1, options.beam as u64])?.unwrap_or(1) as usize;
-    let alignment = asked.flag("alignment")?.unwrap_or(false);
-    let streams = asked.flag("stream")?.unwrap_or(false);
+    let n_best = request.integer("n_best", [1, options.beam as u64])?.unwrap_or(1) as usize;
+    let alignment = request.flag("alignment")?.unwrap_or(false);
+    let streams = request.flag("stream")?.unwrap_or(false);
     if streams {
         if n_best > 1 || alignment {
             return Err(RequestError::invalid(tr!(
@@ -262,10 +262,10 @@ async fn translate(service: &Arc<Service>, name: Option<&str>, asked: RequestFie
                 "n_best、alignment: \"stream\": true とは同時に使えません。stream は最良の翻訳とその対応付けを 1 語ずつ返します"
             )));
         }
-        return translate_stream(service, loaded, (texts, options), asked).await;
+        return translate_stream(service, loaded, (texts, options), request).await;
     }
     let task = ModelTask::Translate { texts, options, n_best, alignment };
-    respond(service, served, loaded, (task, asked)).await
+    respond(service, served, loaded, (task, request)).await
 }
 
 /// Streams a single translation.
@@ -273,7 +273,7 @@ async fn translate_stream(
     service: &Arc<Service>,
     loaded: Arc<LoadedModel>,
     (mut texts, options): (Vec<String>, TranslateOptions),
-    asked: RequestFields,
+    request: RequestFields,
 ) -> Result<Response> {
     let text = texts.pop().filter(|_| texts.is_empty()).ok_or_else(|| {
         RequestError::invalid(tr!(
@@ -284,7 +284,7 @@ async fn translate_stream(
     let (pieces, told) = events::channel();
     let task = ModelTask::StreamTranslation(Box::new(TranslationStreamRequest { text, options, events: pieces }));
     let course = StreamProgress::default();
-    let ending = final_answer(service, loaded, (task, asked), course.clone());
+    let ending = final_answer(service, loaded, (task, request), course.clone());
     EventBody::reply(EventSource { events: told, final_answer: ending, final_event: Value::clone }, course).await
 }
 
@@ -305,30 +305,30 @@ fn final_answer(
     })
 }
 
-async fn generate(service: &Arc<Service>, name: Option<&str>, asked: RequestFields) -> Result<Response> {
+async fn generate(service: &Arc<Service>, name: Option<&str>, request: RequestFields) -> Result<Response> {
     let (served, loaded) = service.model(name, Capability::Generate)?;
     let limits = &service.limits;
-    let prompt = asked.text("inputs")?.map(str::to_owned).ok_or_else(|| {
+    let prompt = request.text("inputs")?.map(str::to_owned).ok_or_else(|| {
         RequestError::invalid(tr!(
             "inputs is missing: send the start of the text",
             "inputs がありません。続きを書くテキストを送ってください"
         ))
     })?;
-    let system = asked.text("system")?.map(str::to_owned);
+    let system = request.text("system")?.map(str::to_owned);
     for (field, text) in [("inputs", Some(&prompt)), ("system", system.as_ref())] {
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             check_texts(field, std::slice::from_ref(text), limits)?;
         }
     }
     let mut sampling = Sampling::default();
-    sampling.temperature = asked.number("temperature")?.unwrap_or(0.8);
-    sampling.top_k = asked.integer("top_k", [0, u64::from(u32::MAX)])?.unwrap_or(0) as usize;
-    sampling.top_p = asked.number("top_p")?.unwrap_or(1.0);
-    sampling.seed = asked.integer("seed", [0, u64::MAX])?.unwrap_or(42);
+    sampling.temperature = request.number("temperature")?.unwrap_or(0.8);
+    sampling.top_k = request.integer("top_k", [0, u64::from(u32::MAX)])?.unwrap_or(0) as usize;
+    sampling.top_p = request.number("top_p")?.unwrap_or(1.0);
+    sampling.seed = request.integer("seed", [0, u64::MAX])?.unwrap_or(42);
     sampling.check().map_err(|error| RequestError::invalid(chumoku::Error::from(error).to_string()))?;
     let most = limits.new_tokens as u64;
-    let max_tokens = asked.integer("max_tokens", [1, most])?.unwrap_or(most.min(500)) as usize;
-    let no_chat = asked.flag("no_chat")?.unwrap_or(false);
+    let max_tokens = request.integer("max_tokens", [1, most])?.unwrap_or(most.min(500)) as usize;
+    let no_chat = request.flag("no_chat")?.unwrap_or(false);
     if no_chat && system.is_some() {
         return Err(RequestError::invalid(tr!(
             "system and no_chat exclude each other: no_chat turns the chat template off",
@@ -336,14 +336,14 @@ async fn generate(service: &Arc<Service>, name: Option<&str>, asked: RequestFiel
         )));
     }
     let mut asked_for = Box::new(GenerateRequest { prompt, system, no_chat, max_tokens, sampling, events: None });
-    let is_stream = asked.flag("stream")?.unwrap_or(false);
+    let is_stream = request.flag("stream")?.unwrap_or(false);
     if !is_stream {
-        return respond(service, served, loaded, (ModelTask::Generate(asked_for), asked)).await;
+        return respond(service, served, loaded, (ModelTask::Generate(asked_for), request)).await;
     }
     let (send, pieces) = events::channel();
     asked_for.events = Some(send);
     let last = |answer: &Value| json!({ "text": "", "stop": answer["stop"], "generated_text": answer["text"] });
     let course = StreamProgress::default();
-    let ending = final_answer(service, loaded, (ModelTask::Generate(asked_for), asked), course.clone());
+    let ending = final_answer(service, loaded, (ModelTask::Generate(asked_for), request), course.clone());
     EventBody::reply(EventSource { events: pieces, final_answer: ending, final_event: last }, course).await
 }

@@ -202,8 +202,8 @@ pub fn serve(models: Vec<(String, PathBuf)>, options: ServeOptions) -> Result<()
 fn log_panics(log: LogWriter) {
     std::panic::set_hook(Box::new(move |panic| {
         let place = panic.location().map(|at| format!("{}:{}", at.file(), at.line())).unwrap_or_default();
-        let said = tr!("error     internal error at {place}", "エラー    内部エラー（{place}）");
-        log.event("panic", [("place", place.as_str().into())], &said);
+        let message = tr!("error     internal error at {place}", "エラー    内部エラー（{place}）");
+        log.event("panic", [("place", place.as_str().into())], &message);
     }));
 }
 
@@ -268,26 +268,26 @@ fn report_start(service: &Service, address: SocketAddr, no_key: bool) {
     let models: Vec<Arc<LoadedModel>> = service.models.iter().map(ServedModel::loaded).collect();
     let all: Value = models.iter().map(|loaded| json!({ "name": loaded.name, "kind": loaded.model.kind() })).collect();
     let url = format!("http://{address}");
-    let said = tr!("serving   {url}  (GET /docs lists the endpoints)", "待受      {url}（GET /docs に一覧）");
-    service.log.event("listening", [("url", url.as_str().into()), ("models", all)], &said);
+    let message = tr!("serving   {url}  (GET /docs lists the endpoints)", "待受      {url}（GET /docs に一覧）");
+    service.log.event("listening", [("url", url.as_str().into()), ("models", all)], &message);
     if service.log.format() != LogFormat::Json {
         for loaded in &models {
             let (name, kind) = (&loaded.name, loaded.model.kind());
-            let said = tr!("model     {name}: {kind}", "モデル    {name}: {kind}");
-            service.log.event("model", [], &said);
+            let message = tr!("model     {name}: {kind}", "モデル    {name}: {kind}");
+            service.log.event("model", [], &message);
         }
     }
     if no_key && service.key.is_some() {
-        let said = tr!(
+        let message = tr!(
             "warning   --no-key has no effect: CHUMOKU_API_KEY is set, and its key is required; unset it to serve without a key",
             "警告      --no-key は効果がありません。CHUMOKU_API_KEY が設定されているため、キーを求めます。キーなしで使うには設定を外してください"
         );
-        service.log.event("key", [], &said);
+        service.log.event("key", [], &message);
     } else if no_key && service.own_host.is_none() {
-        let said = tr!(
+        let message = tr!(
             "warning   all machines that can reach this address can send requests without a key (--no-key)",
             "警告      このアドレスに届く人は誰でも使えます。キーがありません（--no-key）"
         );
-        service.log.event("no_key", [], &said);
+        service.log.event("no_key", [], &message);
     }
 }

@@ -119,11 +119,11 @@ fn write_lines(form: LogFormat, mut out: impl Write, given: &Receiver<LogItem>, 
     while let Ok(item) = given.recv() {
         let lost = dropped.swap(0, Relaxed);
         if lost > 0 {
-            let said = tr!(
+            let message = tr!(
                 "log       {lost} lines were dropped, because the log was not read fast enough",
                 "ログ      読み出しが追いつかず、{lost} 行を捨てました"
             );
-            say(&format_event(form, "dropped", [("lines", lost.into())], &said));
+            say(&format_event(form, "dropped", [("lines", lost.into())], &message));
         }
         match item {
             LogItem::Line(text) => say(&text),
@@ -203,14 +203,14 @@ mod tests {
         });
         drop(journal);
         // The writer thread ends with the last handle.
-        let said: String = read.iter().map(|bytes| String::from_utf8(bytes).unwrap()).collect();
+        let output: String = read.iter().map(|bytes| String::from_utf8(bytes).unwrap()).collect();
         flushing.join().unwrap();
-        let said: Vec<&str> = said.lines().collect();
-        let kept = said.iter().filter(|line| line.starts_with("line ")).count();
+        let output: Vec<&str> = output.lines().collect();
+        let kept = output.iter().filter(|line| line.starts_with("line ")).count();
         assert!((MAX_WAITING_LINES..lines).contains(&kept), "{kept}");
-        let told =
-            said.iter().find_map(|line| line.strip_prefix("log       ")?.split(' ').next()?.parse::<usize>().ok());
-        assert_eq!(told, Some(lines - kept), "{said:#?}");
+        let dropped =
+            output.iter().find_map(|line| line.strip_prefix("log       ")?.split(' ').next()?.parse::<usize>().ok());
+        assert_eq!(dropped, Some(lines - kept), "{output:#?}");
     }
 
     #[test]

@@ -86,15 +86,15 @@ pub(crate) async fn read_fields(
 
 /// Returns the reason of a JSON error without quoting the body.
 fn json_error_reason(error: &serde_json::Error) -> &'static str {
-    let said = error.to_string();
+    let message = error.to_string();
     let lang = chumoku::lang::lang();
-    if said.contains("recursion limit") {
+    if message.contains("recursion limit") {
         lang.pick("it is nested too deeply", "入れ子が深すぎます")
-    } else if said.contains("hex") {
+    } else if message.contains("hex") {
         lang.pick("an unpaired surrogate (\\ud800 to \\udfff)", "\\ud800 から \\udfff は単独では使えません")
-    } else if said.contains("unicode") {
+    } else if message.contains("unicode") {
         lang.pick("it is not UTF-8", "UTF-8 ではありません")
-    } else if said.contains("range") {
+    } else if message.contains("range") {
         lang.pick("a number that is too large", "数値が大きすぎます")
     } else if error.is_eof() {
         lang.pick("unexpected end", "途中で終わっています")

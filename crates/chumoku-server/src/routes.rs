@@ -66,9 +66,9 @@ async fn middleware(State(service): State<Arc<Service>>, request: Request, next:
     if let Some(course) = response.extensions_mut().remove::<StreamProgress>() {
         return response.map(|body| Body::new(TrackedBody::new(body, course, status, account)));
     }
-    let told = response.extensions_mut().remove::<RequestStats>().unwrap_or_default();
+    let stats = response.extensions_mut().remove::<RequestStats>().unwrap_or_default();
     let why = response.extensions_mut().remove::<RequestError>().map(|refusal| refusal.error_type());
-    account.finish(status, why, &told);
+    account.finish(status, why, &stats);
     response
 }
 
@@ -101,10 +101,10 @@ async fn post_endpoint(
     let name = named.iter().next().map(|(_, name)| name);
     let arriving = CountGuard::new(&service.arriving);
     let (head, body) = request.into_parts();
-    let asked =
+    let fields =
         read_fields(&head.headers, body, place, (&service.limits, service.memory_budget.share()), arriving).await;
-    let answered = match asked {
-        Ok(asked) => handle(&service, place, name, asked).await,
+    let answered = match fields {
+        Ok(fields) => handle(&service, place, name, fields).await,
         Err(refusal) => Err(refusal),
     };
     answered.unwrap_or_else(IntoResponse::into_response)

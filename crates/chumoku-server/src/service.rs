@@ -211,9 +211,9 @@ impl Service {
         served: &ServedModel,
         loaded: Arc<LoadedModel>,
         task: ModelTask,
-        asked: RequestFields,
+        request: RequestFields,
     ) -> Result<(TaskAnswer, RequestStats)> {
-        self.submit(served, loaded, task, asked).await?.finish().await
+        self.submit(served, loaded, task, request).await?.finish().await
     }
 
     /// Submits a task, and waits within the limits until the model starts. The fields are dropped once the task is
@@ -223,7 +223,7 @@ impl Service {
         served: &ServedModel,
         loaded: Arc<LoadedModel>,
         task: ModelTask,
-        asked: RequestFields,
+        request: RequestFields,
     ) -> Result<RunningRequest> {
         let (begun, mut begins) = oneshot::channel();
         let (reply, answer) = oneshot::channel();
@@ -248,7 +248,7 @@ impl Service {
             )),
             QueueError::Closed => shutting_down(),
         })?;
-        drop(asked);
+        drop(request);
         let begun = match timeout(self.limits.wait, &mut begins).await {
             Ok(begun) => begun.map_err(|_| RequestError::model_failed())?,
             Err(_) => {
@@ -313,8 +313,8 @@ impl Service {
             let old = served.loaded();
             let name = &old.name;
             if old.has_stamp(&folder_stamp(&served.folder)) {
-                let said = tr!("reload    {name}: unchanged", "再読込    {name}: 変更なし");
-                self.log.event("unchanged", [("model", name.as_str().into())], &said);
+                let message = tr!("reload    {name}: unchanged", "再読込    {name}: 変更なし");
+                self.log.event("unchanged", [("model", name.as_str().into())], &message);
                 continue;
             }
             let read = std::panic::catch_unwind(|| LoadedModel::read(name, &served.folder));
@@ -324,19 +324,20 @@ impl Service {
                 Ok(Ok(loaded)) => {
                     let kind = loaded.model.kind();
                     *served.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
-                    let said = tr!("reload    {name}: new model ({kind})", "再読込    {name}: 新しいモデル（{kind}）");
-                    self.log.event("reloaded", [("model", name.as_str().into())], &said);
+                    let message =
+                        tr!("reload    {name}: new model ({kind})", "再読込    {name}: 新しいモデル（{kind}）");
+                    self.log.event("reloaded", [("model", name.as_str().into())], &message);
                     continue;
                 }
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => tr!("the folder cannot be read", "フォルダを読み込めません"),
             };
-            let said = tr!(
+            let message = tr!(
                 "reload    {name}: keeping the old model, because the new one cannot be loaded: {problem}",
                 "再読込    {name}: 新しいモデルが使えないため、元のモデルを使い続けます: {problem}"
             );
             let fields: [(&str, Value); 2] = [("model", name.as_str().into()), ("error", problem.as_str().into())];
-            self.log.event("reload_failed", fields, &said);
+            self.log.event("reload_failed", fields, &message);
         }
     }
 

@@ -129,19 +129,19 @@ fn exit_on_second_signal(service: Arc<Service>, mut end: ShutdownListener, mut s
 /// Logs that models cannot be reloaded on systems without SIGHUP.
 pub(crate) fn report_no_reload(service: &Service) {
     if cfg!(not(unix)) {
-        let said = tr!(
+        let message = tr!(
             "reload    this system has no SIGHUP: restart the service to load changed models",
             "再読込    このシステムには SIGHUP がありません。変更したモデルを読み込むには、サービスを再起動してください"
         );
-        service.log.event("no_reload", [], &said);
+        service.log.event("no_reload", [], &message);
     }
 }
 
 /// Logs that the service is shutting down.
 pub(crate) fn report_shutdown(service: &Service) {
-    let said = tr!(
+    let message = tr!(
         "ending    no new connections; open requests are answered",
         "終了      新しい接続は受けず、受け付けたリクエストに答えます"
     );
-    service.log.event("ending", [], &said);
+    service.log.event("ending", [], &message);
 }

@@ -20,8 +20,8 @@ pub(crate) struct TranslationStreamRequest {
 /// Translates a text, and sends an event for each step of the search. The first event has the words of the source. Each
 /// event has the number of words kept from the previous best hypothesis, and the new words with their weights. Returns
 /// the JSON of `chumoku translate --json`.
-pub(crate) fn stream_translation(model: &TextTranslator, asked: &TranslationStreamRequest) -> Result<Value> {
-    let TranslationStreamRequest { text, options, events: pieces } = asked;
+pub(crate) fn stream_translation(model: &TextTranslator, request: &TranslationStreamRequest) -> Result<Value> {
+    let TranslationStreamRequest { text, options, events: pieces } = request;
     let mut shown: Option<(Vec<String>, Vec<Vec<f32>>)> = None;
     let found = model.translate_streaming(text, options, &mut |growing| {
         // A slow client misses steps: each event is relative to the last one sent.

@@ -440,7 +440,7 @@ fn compute_alone(
 /// if the client has gone or the time is over.
 fn generate(
     model: &TextGenerator,
-    asked: &GenerateRequest,
+    request: &GenerateRequest,
     reply: &oneshot::Sender<Result<TaskAnswer>>,
     limits: &Limits,
 ) -> Result<TaskAnswer> {
@@ -448,7 +448,7 @@ fn generate(
     let (mut text, mut is_late, mut is_behind) = (String::new(), false, false);
     let mut write = |piece: GeneratedPiece<'_>| {
         text.push_str(piece.text);
-        let is_gone = match &asked.events {
+        let is_gone = match &request.events {
             Some(pieces) => {
                 let probability = (piece.probability * 1e6).round() / 1e6;
                 is_behind = pieces.is_behind();
@@ -460,13 +460,13 @@ fn generate(
         is_late = Instant::now() > until;
         if is_gone || is_late || is_behind { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let GenerateRequest { prompt, max_tokens, sampling, .. } = asked;
-    let is_chat = !asked.no_chat && (model.has_chat_template() || asked.system.is_some());
+    let GenerateRequest { prompt, max_tokens, sampling, .. } = request;
+    let is_chat = !request.no_chat && (model.has_chat_template() || request.system.is_some());
     let stop = match is_chat {
         false => model.generate_pieces(prompt, *max_tokens, sampling, &mut write)?,
         true => {
-            let told = asked.system.iter().map(|text| ChatMessage::new("system", text));
-            let messages: Vec<ChatMessage> = told.chain([ChatMessage::new("user", prompt)]).collect();
+            let system = request.system.iter().map(|text| ChatMessage::new("system", text));
+            let messages: Vec<ChatMessage> = system.chain([ChatMessage::new("user", prompt)]).collect();
             model.reply_pieces(&messages, *max_tokens, sampling, &mut write)?
         }
     };
@@ -480,14 +480,14 @@ fn generate(
             ),
         ));
     }
-    if stop == StopReason::Caller && is_late && asked.events.is_none() {
+    if stop == StopReason::Caller && is_late && request.events.is_none() {
         return Err(compute_timeout());
     }
     let mut answer = continuation(prompt, &text, stop);
     if stop == StopReason::Caller {
         answer["stop"] = json!("time");
     }
-    match asked.events {
+    match request.events {
         Some(_) => Ok(TaskAnswer::FinalEvent(answer)),
         None => AnswerBody::json(&answer, limits.answer).map(TaskAnswer::Body),
     }

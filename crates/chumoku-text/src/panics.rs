@@ -26,8 +26,9 @@ pub(crate) fn catch_silently<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     let result = panic::catch_unwind(AssertUnwindSafe(work));
     IS_SILENT.set(outer);
     result.map_err(|payload| {
-        let said = payload.downcast_ref::<String>().map(String::as_str);
-        said.or(payload.downcast_ref::<&str>().copied())
+        let message = payload.downcast_ref::<String>().map(String::as_str);
+        message
+            .or(payload.downcast_ref::<&str>().copied())
             .unwrap_or(crate::lang::lang().pick("no details are known", "詳しいことはわかりません"))
             .to_owned()
     })

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use crate::terminal::TerminalOptions;
     use chumoku::RecurrentCell;
-    use chumoku::compare::{ArticleResults, LocalizedText, MedianInterval, StepTime};
+    use chumoku::compare::{ArticleResults, LocalizedText, MedianInterval, RecurrentLimits, StepTime};
     use chumoku::nn::BackboneKind;
 
     fn comparison() -> NetworkComparison {
@@ -92,6 +92,7 @@ mod tests {
             precision: "medium",
             isa: "scalar",
             threads: 2,
+            limits: RecurrentLimits::default(),
             article: ArticleResults {
                 lstm_parameters: 1,
                 attention_parameters: 1,

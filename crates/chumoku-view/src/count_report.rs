@@ -60,18 +60,20 @@ impl CountReport {
 }
 
 /// Counts the networks for the comparison: recurrent networks, and attention alone or a transformer of the same size.
+/// Additive attention is compared with attention.
 fn counts_side_by_side(config: &CountConfig) -> Result<Vec<NetworkCost>> {
-    let (first, num_layers) = match config.network {
-        NetworkKind::Attention => (NetworkKind::Attention, 1),
-        NetworkKind::Transformer | NetworkKind::Recurrent(_) => (NetworkKind::Transformer, config.num_layers),
+    let recurrent = [RecurrentCell::Rnn, RecurrentCell::Lstm, RecurrentCell::Gru].map(NetworkKind::Recurrent);
+    let (first, others, num_layers) = match config.network {
+        NetworkKind::Attention => (NetworkKind::Attention, &recurrent[..], 1),
+        NetworkKind::AdditiveAttention => (NetworkKind::AdditiveAttention, &[NetworkKind::Attention][..], 1),
+        NetworkKind::Transformer | NetworkKind::Recurrent(_) => {
+            (NetworkKind::Transformer, &recurrent[..], config.num_layers)
+        }
         _ => return Ok(Vec::new()),
     };
     let mut counts = Vec::new();
-    for network in [first]
-        .into_iter()
-        .chain([RecurrentCell::Rnn, RecurrentCell::Lstm, RecurrentCell::Gru].map(NetworkKind::Recurrent))
-    {
-        let keys = config.keys.filter(|_| network == NetworkKind::Attention);
+    for network in [first].into_iter().chain(others.iter().copied()) {
+        let keys = config.keys.filter(|_| matches!(network, NetworkKind::Attention | NetworkKind::AdditiveAttention));
         match (CountConfig { network, num_layers, keys, ..*config }).count() {
             // No transformer of this width can have this number of heads; a recurrent network has no heads.
             Err(NnError::HeadCount { .. }) if network != config.network => {}
@@ -150,6 +152,7 @@ pub(crate) fn step_label(name: &'static str, lang: Lang) -> &'static str {
         "head norms" => "ヘッドの正規化",
         "scores" => "スコア",
         "scaling" => "スケーリング",
+        "sums, tanh" => "和、tanh",
         "weighted sum" => "加重和",
         "residual" => "残差接続",
         "norm 1" => "正規化 1",
@@ -178,6 +181,7 @@ fn step_name(step: &StepCost) -> String {
 fn network_name(name: &'static str) -> &'static str {
     let japanese = match name {
         "attention" => "アテンション",
+        "additive-attention" => "加法アテンション",
         "transformer" => "トランスフォーマー",
         "decoder" => "デコーダー",
         "encoder-decoder" => "エンコーダー・デコーダー",
@@ -209,7 +213,7 @@ fn headline(config: &CountConfig, count: &NetworkCost) -> String {
             "{name}: バッチ {batch}、長さ {length}、幅 {d_model}"
         ),
     };
-    if !matches!(config.network, NetworkKind::Recurrent(_)) {
+    if !matches!(config.network, NetworkKind::Recurrent(_) | NetworkKind::AdditiveAttention) {
         line += &if *heads == 1 {
             tr!(", 1 head", "、1 ヘッド")
         } else {
@@ -217,7 +221,7 @@ fn headline(config: &CountConfig, count: &NetworkCost) -> String {
         };
     }
     line + &match config.network {
-        NetworkKind::Attention => String::new(),
+        NetworkKind::Attention | NetworkKind::AdditiveAttention => String::new(),
         NetworkKind::EncoderDecoder => {
             let decoder = config.num_decoder_layers();
             tr!(", {layers} + {decoder} layers", "、{layers} + {decoder} 層")
@@ -270,7 +274,7 @@ fn steps_table(config: &CountConfig, count: &NetworkCost) -> String {
     if let (Some(all), Some(attention)) = (count.quadratic_from, count.attention_quadratic_from) {
         let (all, attention) = (format!("{all:.0}"), format!("{attention:.0}"));
         say(match config.network {
-            NetworkKind::Attention => tr!(
+            NetworkKind::Attention | NetworkKind::AdditiveAttention => tr!(
                 "From length {attention} on, the products of queries and keys (n²) cost more than the projections.",
                 "長さ {attention} から、クエリとキーの積 (n²) の計算量が射影を上回ります。"
             ),
@@ -283,7 +287,7 @@ fn steps_table(config: &CountConfig, count: &NetworkCost) -> String {
     }
     let (peak, held, fused) = (format_bytes(count.peak), format_bytes(count.held), format_bytes(count.held_fused));
     say(match config.network {
-        NetworkKind::Recurrent(_) => tr!(
+        NetworkKind::Recurrent(_) | NetworkKind::AdditiveAttention => tr!(
             "Memory: {peak} at the peak of a plain forward pass. Training holds {held}.",
             "メモリ: 素朴な順伝播の最大で {peak}。学習では {held} を保持します。"
         ),
@@ -381,6 +385,8 @@ fn symbol_legend(config: &CountConfig) -> String {
     items.push(tr!("d width ({d_model})", "d 幅 ({d_model})"));
     if is_recurrent {
         items.extend([tr!("g gates", "g ゲート"), tr!("s state ({state})", "s 状態 ({state})")]);
+    } else if config.network == NetworkKind::AdditiveAttention {
+        items.push(tr!("s width inside tanh ({state})", "s tanh の中の幅 ({state})"));
     } else {
         items.push(tr!("h heads ({num_heads}) of width k ({k})", "h ヘッド ({num_heads})、その幅 k ({k})"));
         if config.network != NetworkKind::Attention {
@@ -407,9 +413,9 @@ mod tests {
 
     #[test]
     fn byte_counts_use_powers_of_1024() {
-        let said = [0, 1, 1023, 1024, 1_000_000, 1 << 20, 5 << 29, 1 << 64, 1 << 80].map(format_bytes);
+        let formatted = [0, 1, 1023, 1024, 1_000_000, 1 << 20, 5 << 29, 1 << 64, 1 << 80].map(format_bytes);
         let expected = ["0 B", "1 B", "1023 B", "1.0 KiB", "976.6 KiB", "1.0 MiB", "2.5 GiB", "16.0 EiB", "1.0 YiB"];
-        assert_eq!(said, expected);
+        assert_eq!(formatted, expected);
         assert_eq!(format_bytes(u128::MAX), "281474976710656.0 YiB");
     }
 }

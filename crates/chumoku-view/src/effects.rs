@@ -44,17 +44,17 @@ pub(crate) fn effects_figure(e: &Explanation, lang: Lang) -> Figure {
     }
     let chance = e.probabilities.iter().find(|p| p.label == e.label);
     let chance = chance.map_or(String::new(), |p| format!("  {:.1} %", 100.0 * p.probability));
-    let said = match (e.number, e.similarity) {
+    let message = match (e.number, e.similarity) {
         (Some(number), _) => phrases::number_with_interval(lang, number),
         (None, Some(cosine)) if !e.is_compared_with_itself() => format!("{cosine:.4}"),
         (None, Some(_)) => String::new(),
         (None, None) => format!("{}{chance}", crate::truncate(&show_controls_in_text(&e.label), 60)),
     };
-    let colon = if said.is_empty() { "" } else { ": " };
+    let colon = if message.is_empty() { "" } else { ": " };
     Figure {
         title: phrases::effect_heading(lang, e, &class),
         subtitle: format!(
-            "{}{}{}{colon}{said}",
+            "{}{}{}{colon}{message}",
             show_controls_in_text(&e.model),
             lang.pick(", ", "、"),
             lowercase_first(phrases::prediction_heading(lang, e))
@@ -111,6 +111,6 @@ pub(crate) fn deletion_insertion_figure(e: &Explanation, lang: Lang) -> Option<F
          削除では小さいほど、挿入では大きいほど良い順序です。",
     );
     let title = lang.pick("Does the answer rest on these words?", "予測の根拠はこれらの語か").into();
-    let content = Content::Panels(CurvePanels { panels });
+    let content = Content::Panels(CurvePanels { panels, range: Some([0.0, 1.0]) });
     Some(Figure { title, subtitle: e.text.clone(), notes: vec![note.into()], content, lang })
 }

@@ -263,8 +263,8 @@ impl ExplanationFigures for Explanation {
         let index = layer * self.heads + head;
         let at = |numbers: &[f32], token: usize| numbers[(index * tokens + token) * depth.dim..][..depth.dim].to_vec();
         let slope = depth.slopes.as_ref().map_or(0.0, |slopes| f64::from(slopes[layer][head]));
-        let seen = if self.causal { query + 1 } else { tokens };
-        if key >= seen {
+        let visible = if self.causal { query + 1 } else { tokens };
+        if key >= visible {
             return None;
         }
         let products = |key: usize| ScoreBreakdown {
@@ -276,7 +276,7 @@ impl ExplanationFigures for Explanation {
             row: Vec::new(),
             chosen: key,
         };
-        let scores: Vec<f64> = (0..seen).map(|key| products(key).score()).collect();
+        let scores: Vec<f64> = (0..visible).map(|key| products(key).score()).collect();
         let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let sum: f64 = scores.iter().map(|score| (score - most).exp()).sum();
         let row = scores.iter().zip(&self.pieces).map(|(&score, piece)| {
@@ -354,13 +354,13 @@ fn head_title(explanation: &Explanation, layer: usize, head: usize, lang: Lang) 
 
 fn attention_heatmap(explanation: &Explanation, numbers: &[f32], caption: String, lang: Lang) -> Heatmap {
     let n = explanation.words.len();
-    let seen = |at: usize| !explanation.causal || at % n <= at / n;
+    let visible = |at: usize| !explanation.causal || at % n <= at / n;
     let [rows, columns] = queries_and_keys(lang).map(|name| FigureAxis {
         name,
         labels: word_labels(&explanation.words),
         is_numbered: true,
     });
-    let values = numbers.iter().enumerate().map(|(at, &x)| seen(at).then_some(x)).collect();
+    let values = numbers.iter().enumerate().map(|(at, &x)| visible(at).then_some(x)).collect();
     Heatmap { caption, rows, columns, values, scale: ColorScale::for_shares(n, numbers.iter()) }
 }
 

@@ -58,11 +58,13 @@
 //! - `figure`: `Figure`, the source of every form
 //! - `film`: attention during training
 //! - `html`: pages of explanations and alignments
+//! - `learning_curves`: loss and scores of a training run
 //! - `marked_words`: words with effects in a terminal
 //! - `network_map`: map of a network, from its counted steps
 //! - `phrases`: sentences of the terminal view
 //! - `picture`: SVG, PNG and PDF
 //! - `positions`: figures of positional encoding
+//! - `saturation`: the figure of softmax's saturation
 //! - `spans`: page of texts with spans
 //! - `tagger_spans`: page of explained spans
 //! - `terminal`: explanations in a terminal
@@ -93,11 +95,13 @@ mod explanation_figures;
 mod figure;
 mod film;
 mod html;
+mod learning_curves;
 mod marked_words;
 mod network_map;
 mod phrases;
 mod picture;
 mod positions;
+mod saturation;
 mod spans;
 mod tagger_spans;
 mod terminal;
@@ -125,10 +129,12 @@ pub use figure::{
 };
 pub use film::{Film, film_to_html};
 pub use html::{alignment_to_html, framed_hashes, shared_style, to_html};
+pub use learning_curves::{LearningCurves, sparkline};
 #[cfg(feature = "pictures")]
 pub use picture::Fonts;
 pub use picture::{Paint, Rgb, Scene, SceneItem, SceneText, TextAnchor, Theme};
 pub use positions::PositionalEncoding;
+pub use saturation::{SATURATION_WIDTHS, Saturation, SoftmaxState};
 pub use spans::{MAX_SPANNED_TEXTS, spans_to_html};
 pub use tagger_spans::{render_tagged, tagged_figure, tagged_to_html};
 pub use terminal::{ColorDepth, TerminalOptions, render, render_alignment, render_lens, render_patching};

@@ -72,7 +72,7 @@
 //!
 //! - `answers`: predictions as JSON, and abstention
 //! - `blend`: probabilities from network and n-gram model
-//! - `builtin`: built-in reviews and dates
+//! - `builtin`: built-in sentences, reviews and dates
 //! - `compare`: comparison of a transformer with recurrent networks
 //! - `crf`: the conditional random field of taggers
 //! - `doctor`: problems in labeled data

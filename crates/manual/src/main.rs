@@ -2,7 +2,8 @@
 //! definition of its flags.
 //!
 //! ```text
-//! manual FOLDER      # writes FOLDER/man/*.1 and FOLDER/completions/*
+//! manual FOLDER       # writes FOLDER/man/*.1 and FOLDER/completions/*
+//! manual FOLDER ja    # the same with descriptions in Japanese
 //! ```
 
 use clap_complete::{Shell, generate_to};
@@ -11,11 +12,20 @@ use std::process::ExitCode;
 use std::{fs, io};
 
 fn main() -> ExitCode {
-    let Some(folder) = std::env::args_os().nth(1) else {
+    let (folder, lang) = (std::env::args_os().nth(1), std::env::args_os().nth(2));
+    let command = match lang.as_ref().map(|lang| lang.to_str()) {
+        None | Some(Some("en")) => chumoku_cli::definition(),
+        Some(Some("ja")) => chumoku_cli::definition_in_japanese(),
+        Some(_) => {
+            eprintln!("error: expected en or ja as the language: manual FOLDER LANG");
+            return ExitCode::from(2);
+        }
+    };
+    let Some(folder) = folder else {
         eprintln!("error: expected an output folder: manual FOLDER");
         return ExitCode::from(2);
     };
-    match write(Path::new(&folder)) {
+    match write(Path::new(&folder), command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: writing to {}: {error}", folder.display());
@@ -24,8 +34,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn write(folder: &Path) -> io::Result<()> {
-    let command = chumoku_cli::definition();
+fn write(folder: &Path, command: clap::Command) -> io::Result<()> {
     let (pages, completions) = (folder.join("man"), folder.join("completions"));
     fs::create_dir_all(&pages)?;
     fs::create_dir_all(&completions)?;

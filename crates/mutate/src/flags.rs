@@ -41,6 +41,7 @@ const THREADS: FlagTable = &[("--threads", OneOf(&["1", "2", "3", "64", "0", "10
 const PRECISION: (&str, FlagValue) = ("--precision", OneOf(&["highest", "high", "medium", "low"]));
 
 const TRAIN: FlagTable = &[
+    ("--builtin", OneOf(&["pronouns", "reviews", "dates", "x"])),
     ("--task", OneOf(&["classify", "labels", "score", "tag", "translate", "lm", "mlm"])),
     ("--from", OneOf(&["model", "other", "missing", "."])),
     ("--old", OneOf(&["a.csv", "none", "missing"])),
@@ -226,7 +227,9 @@ fn command_flags(command: &str) -> Vec<(&'static str, FlagValue)> {
         "trace" => &[TRACE],
         "check" => &[&[("--json", Alone)]],
         "position" => &[PICTURES, POSITION],
-        "film" => &[PICTURES, &[("--layer", Count), ("--head", Count), ("--html", Out), ("--json", Out)]],
+        "film" => {
+            &[PICTURES, &[("--layer", Count), ("--head", Count), ("--curves", Alone), ("--html", Out), ("--json", Out)]]
+        }
         "count" => &[COUNT],
         "attend" => &[THREADS, ATTEND],
         "info" => &[&[("--json", Alone), ("--report", Alone)]],

@@ -160,10 +160,10 @@ pub(crate) fn mutate_tensors(random: &mut Random, file: &mut Vec<u8>) {
         0 => bytes::mutate(random, file),
         1 => {
             mutate(random, &mut header);
-            let told =
+            let declared =
                 if random.once_in(8) { random_number(random).as_u64().unwrap_or(0) } else { header.len() as u64 };
             let numbers = file.split_off(8 + length);
-            *file = [&told.to_le_bytes()[..], &header, &numbers].concat();
+            *file = [&declared.to_le_bytes()[..], &header, &numbers].concat();
         }
         _ => {
             // Finite numbers of every size, and non-finite ones.

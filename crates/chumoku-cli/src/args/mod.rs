@@ -4,6 +4,7 @@
 //!
 //! - `bench`: `bench`
 //! - `doctor`: `doctor`
+//! - `japanese`: help in Japanese
 //! - `numbers`: `check`, `trace`, `count`
 //! - `pictures`: picture flags
 //! - `serve`: `serve`
@@ -14,6 +15,7 @@
 
 mod bench;
 mod doctor;
+mod japanese;
 mod numbers;
 mod pictures;
 mod serve;
@@ -30,14 +32,17 @@ pub(crate) use pictures::{
 };
 pub(crate) use serve::{LogFormatArg, ServeArgs};
 pub(crate) use shard::{JoinArgs, Shard};
-pub(crate) use train::{Architecture, TaskName, TokenUnit, TrainArgs};
+pub(crate) use train::{Architecture, BuiltinData, TaskName, TokenUnit, TrainArgs};
 pub(crate) use vectors::{EmbedArgs, EmbeddingFormat, NearestArgs};
 
 use crate::output::{NamedFiles, OutputKind, OutputPath};
+use crate::terminal::terminal_options;
 use chumoku::answers::{LabelThreshold, PredictOptions, ThresholdOptions};
 use chumoku::data::{DataError, LabelOptions, StreamCopies};
 use chumoku::row::FeatureRequest;
 use chumoku::train::DataSource;
+use chumoku::{Lang, lang};
+use clap::error::ErrorKind;
 use clap::{Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use shard::parse_shard;
 use std::ffi::OsString;
@@ -47,9 +52,12 @@ use values::{
     parse_label_threshold, parse_number, parse_target_share, parse_up_to_1024,
 };
 
+/// Maximum number of columns of help.
+const MAX_HELP_WIDTH: usize = 100;
+
 /// Train, use and explain transformers on your own text, on any CPU.
 #[derive(Debug, Parser)]
-#[command(name = "chumoku", version, max_term_width = 100)]
+#[command(name = "chumoku", version, max_term_width = MAX_HELP_WIDTH)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -67,14 +75,31 @@ impl Cli {
         allow_negative_values(Self::command())
     }
 
+    /// Returns the command with its subcommands and flags, described in Japanese.
+    pub(crate) fn definition_in_japanese() -> clap::Command {
+        japanese::translate(Self::definition())
+    }
+
     /// Parses a command line. A word after an option that takes a value is its value, even if it is a negative number.
     /// The error message can then explain the number.
     pub(crate) fn parse_args(args: Vec<OsString>) -> Result<Self, clap::Error> {
         let mut command = Self::definition();
-        let mut matches = command.try_get_matches_from_mut(args)?;
+        let mut matches = command.try_get_matches_from_mut(&args).map_err(|error| Self::translate_help(error, args))?;
         let files = NamedFiles::from_matches(&command, &matches);
         let args = Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))?;
         Ok(Cli { files, ..args })
+    }
+
+    /// Replaces help by its Japanese, if that is the user's language, and returns other errors as they are.
+    fn translate_help(error: clap::Error, args: Vec<OsString>) -> clap::Error {
+        let is_help =
+            matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand);
+        if lang::lang() == Lang::En || !is_help {
+            return error;
+        }
+        let width = terminal_options(Lang::Ja).width.min(MAX_HELP_WIDTH);
+        let command = japanese::lay_out(Self::definition_in_japanese(), width);
+        command.try_get_matches_from(args).err().unwrap_or(error)
     }
 }
 
@@ -118,7 +143,7 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Show positional encodings: heatmap, curves, wavelengths and similarity of positions
     Position(PositionArgs),
-    /// Show how the attention to one text changed in training (after `train --watch TEXT`)
+    /// Show how the attention to one text changed in training (after `train --watch TEXT`), or the learning curves
     Film(FilmArgs),
     /// Count parameters, multiply-adds, bytes and memory of every step of a network
     Count(CountArgs),

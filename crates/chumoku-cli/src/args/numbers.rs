@@ -44,7 +44,7 @@ pub(crate) enum TraceDepth {
 }
 
 #[derive(Debug, ClapArgs)]
-#[command(group = clap::ArgGroup::new("what").required(true).args(["example", "input", "model"]))]
+#[command(group = clap::ArgGroup::new("what").args(["example", "input", "model"]))]
 pub(crate) struct TraceArgs {
     /// Built-in example (an unknown name lists all)
     #[arg(long, value_name = "NAME")]
@@ -79,7 +79,7 @@ pub(crate) struct TraceArgs {
     /// Show the tree of a beam search of this width instead of attention
     ///
     /// The tree has the hypotheses of a translator, or the continuations of a language model.
-    #[arg(long, value_name = "N", value_parser = super::parse_at_least_one, requires = "model", conflicts_with_all = ["target", "part", "layer"])]
+    #[arg(long, group = "drawn", value_name = "N", value_parser = super::parse_at_least_one, requires = "model", conflicts_with_all = ["target", "part", "layer"])]
     pub(crate) beam: Option<usize>,
     /// Show how the tokenizer splits the text instead of attention: every merge of byte-pair encoding, in order
     #[arg(long, requires = "model", conflicts_with_all = ["beam", "target", "part", "layer", "precision"])]
@@ -87,8 +87,11 @@ pub(crate) struct TraceArgs {
     /// With --beam, maximum number of tokens that a language model generates (default: 8)
     #[arg(long, value_name = "N", value_parser = super::parse_at_least_one, requires = "beam")]
     pub(crate) steps: Option<usize>,
-    /// With --beam, also write the tree as SVG
-    #[arg(long, value_name = "FILE", requires = "beam")]
+    /// Show how softmax saturates as the width of queries and keys grows, with and without the scale 1/√d_k
+    #[arg(long, group = "drawn", conflicts_with_all = ["example", "input", "model", "backward"])]
+    pub(crate) saturation: bool,
+    /// With --beam or --saturation, also write the picture as SVG
+    #[arg(long, value_name = "FILE", requires = "drawn")]
     pub(crate) svg: Option<OutputPath>,
     /// Precision of matrix products (default: that of training; for published models highest, or high if their weights
     /// are 16-bit)
@@ -158,6 +161,8 @@ fn parse_decimals(text: &str) -> Result<usize, String> {
 pub(crate) enum CountedNetwork {
     /// Multi-head attention alone
     Attention,
+    /// Additive attention: a small network compares each query with each key
+    AdditiveAttention,
     /// A transformer encoder, with embedding (--vocab) and head (--classes) if given
     Transformer,
     /// A language model: causal layers, and with --vocab an output layer that predicts the next token

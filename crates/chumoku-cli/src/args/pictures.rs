@@ -484,16 +484,19 @@ pub(crate) struct PositionArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct FilmArgs {
-    /// Model folder written by `chumoku train --watch TEXT`
+    /// Model folder written by `chumoku train`, for the attention with --watch TEXT
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
+    /// Show the learning curves instead: loss and scores by step
+    #[arg(long, conflicts_with_all = ["layer", "head"])]
+    pub(crate) curves: bool,
     /// Layer to show, from 1 (default: the last)
     #[arg(long, value_name = "N", value_parser = parse_at_least_one)]
     pub(crate) layer: Option<usize>,
     /// Head to show, from 1 (default: the one that changed most)
     #[arg(long, value_name = "N", value_parser = parse_at_least_one)]
     pub(crate) head: Option<usize>,
-    /// Write a self-contained HTML page with the film of every head of the layer
+    /// Write a self-contained HTML page with the film of every head of the layer, or the learning curves
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<OutputPath>,
     #[command(flatten)]

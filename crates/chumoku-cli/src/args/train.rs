@@ -103,6 +103,19 @@ impl From<TokenUnit> for TokenizationUnit {
     }
 }
 
+/// A built-in data set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BuiltinData {
+    /// Sentences in the language of --lang: does "it" mean the first or the second noun? Only attention decides
+    Pronouns,
+    /// 1,000 short reviews, English and Japanese: positive or negative?
+    Reviews,
+    /// 1,000 random texts with coin flips as labels: what a model memorizes, and that nothing can be learned
+    CoinFlips,
+    /// Dates as people write them, English and Japanese, to translate to ISO 8601
+    Dates,
+}
+
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct TrainArgs {
     /// Training data: CSV, TSV, JSONL, JSON, Parquet, Excel (.xlsx) or fastText lines, optionally .gz; - for standard
@@ -112,6 +125,9 @@ pub(crate) struct TrainArgs {
     /// Further training files with the same columns; rows keep the order of the files
     #[arg(value_name = "MORE")]
     pub(crate) more: Vec<PathBuf>,
+    /// Built-in data to train on, without DATA (default: pronouns; with --task translate, dates)
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with = "data")]
+    pub(crate) builtin: Option<BuiltinData>,
     /// Task of the model (default: recognized from the data)
     #[arg(long, value_enum)]
     pub(crate) task: Option<TaskName>,

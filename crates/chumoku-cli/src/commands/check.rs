@@ -37,8 +37,9 @@ fn check(path: &Path, json: bool) -> anyhow::Result<bool> {
     })?;
     let mut out = stdout().lock();
     if json {
-        let steps = serde_json::to_value(&checked.steps)?;
-        writeln!(out, "{}", serde_json::json!({ "file": file, "ok": checked.ok, "steps": steps }))?;
+        let mut report = serde_json::to_value(&checked)?;
+        report["file"] = file.into();
+        writeln!(out, "{report}")?;
     } else {
         write!(out, "{}", checked.to_text(&file, &example))?;
     }

@@ -165,7 +165,7 @@ fn format_comparison(c: &NetworkComparison) -> String {
         };
         let _ = writeln!(out, "{}{}", fit(&verdict, MARGIN), wrap_verdict(claim.claim.in_lang(lang())));
         let _ = writeln!(out, "{:<MARGIN$}{}", "", wrap_verdict(claim.found.in_lang(lang())));
-        if let Some(what) = claim.would_decide.as_ref().map(|said| said.in_lang(lang())) {
+        if let Some(what) = claim.would_decide.as_ref().map(|message| message.in_lang(lang())) {
             let line = tr!("what would decide it: {what}", "決めるには: {what}");
             let _ = writeln!(out, "{:<MARGIN$}{}", "", wrap_verdict(&line));
         }
@@ -181,7 +181,9 @@ fn wrap_verdict(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chumoku::compare::{ArticleResults, Claim, ComparedNetwork, LocalizedText, MedianInterval, StepTime};
+    use chumoku::compare::{
+        ArticleResults, Claim, ComparedNetwork, LocalizedText, MedianInterval, RecurrentLimits, StepTime,
+    };
     use chumoku::nn::{BackboneKind, PositionKind};
 
     #[test]
@@ -209,12 +211,12 @@ mod tests {
             growth: None,
             is_right: vec![],
         };
-        let said = |word: &str| LocalizedText { en: word.repeat(15), ja: word.repeat(15) };
+        let words = |word: &str| LocalizedText { en: word.repeat(15), ja: word.repeat(15) };
         let claim = |verdict| Claim {
-            claim: said("one word "),
+            claim: words("one word "),
             verdict,
-            found: said("another word "),
-            would_decide: (verdict == Verdict::Open).then(|| said("more rows ")),
+            found: words("another word "),
+            would_decide: (verdict == Verdict::Open).then(|| words("more rows ")),
         };
         let comparison = NetworkComparison {
             models: vec![
@@ -228,6 +230,7 @@ mod tests {
             precision: "highest",
             isa: "avx512",
             threads: 16,
+            limits: RecurrentLimits::default(),
             article: ArticleResults {
                 lstm_parameters: 1,
                 attention_parameters: 1,

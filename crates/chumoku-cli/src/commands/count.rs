@@ -43,6 +43,7 @@ pub(crate) fn run(args: &args::CountArgs) -> anyhow::Result<ExitCode> {
 fn config_from_flags(args: &args::CountArgs) -> CountConfig {
     let network = match args.network {
         CountedNetwork::Attention => NetworkKind::Attention,
+        CountedNetwork::AdditiveAttention => NetworkKind::AdditiveAttention,
         CountedNetwork::Transformer => NetworkKind::Transformer,
         CountedNetwork::Decoder => NetworkKind::Decoder,
         CountedNetwork::EncoderDecoder => NetworkKind::EncoderDecoder,
@@ -62,7 +63,7 @@ fn config_from_flags(args: &args::CountArgs) -> CountConfig {
         num_key_heads: args.kv_heads,
         head_dim: args.head_dim,
         d_ff: args.d_ff.unwrap_or_else(|| args.d_model.saturating_mul(4)),
-        num_layers: args.layers.unwrap_or(if network == NetworkKind::Attention { 1 } else { defaults.num_layers }),
+        num_layers: args.layers.unwrap_or(if is_attention(network) { 1 } else { defaults.num_layers }),
         num_decoder_layers: args.decoder_layers,
         vocab_size: args.vocab.unwrap_or(0),
         target_vocab_size: args.target_vocab,
@@ -79,14 +80,24 @@ fn config_from_flags(args: &args::CountArgs) -> CountConfig {
     }
 }
 
+/// Returns whether a network is a layer of attention alone.
+fn is_attention(network: NetworkKind) -> bool {
+    matches!(network, NetworkKind::Attention | NetworkKind::AdditiveAttention)
+}
+
 /// Refuses a flag without effect on the network.
 fn check_flags(args: &args::CountArgs, network: NetworkKind) -> Result<(), UsageError> {
-    let is_attention = network == NetworkKind::Attention;
+    let is_attention = is_attention(network);
+    let has_heads = network != NetworkKind::AdditiveAttention;
     let is_translator = network == NetworkKind::EncoderDecoder;
     let writes = is_translator || network == NetworkKind::Decoder;
     let flags = [
         ("--target-length", args.target_length.is_some(), is_translator),
         ("--keys", args.keys.is_some(), is_attention),
+        ("--kv-heads", args.kv_heads.is_some(), has_heads),
+        ("--head-dim", args.head_dim.is_some(), has_heads),
+        ("--no-qkv-bias", args.no_qkv_bias, has_heads),
+        ("--no-output-projection", args.no_output_projection, has_heads),
         ("--d-ff", args.d_ff.is_some(), !is_attention),
         ("--layers", args.layers.is_some_and(|layers| layers != 1), !is_attention),
         ("--decoder-layers", args.decoder_layers.is_some(), is_translator),

@@ -1,11 +1,10 @@
-//! Implements `chumoku embed`: text embeddings with a pretrained encoder.
+//! Implements `chumoku embed`: text embeddings with a pretrained encoder or a trained classifier.
 
 use crate::ExitCode;
 use crate::answers::stream::{CommandInput, StreamOptions, stream};
 use crate::args::{EmbedArgs, EmbeddingFormat};
 use crate::models::embedding;
-use crate::models::embedding::{embed_texts, read_texts, report_pooling};
-use crate::models::load;
+use crate::models::embedding::{VectorModel, embed_texts, read_texts};
 use crate::output::{self, OutputPath};
 use crate::{UsageError, threads};
 use chumoku::answers::{self, AnswerFormat};
@@ -26,8 +25,7 @@ pub(crate) fn run(args: &EmbedArgs) -> anyhow::Result<ExitCode> {
         );
         return Err(UsageError(problem).into());
     }
-    let model = load::embedder(&args.model, args.precision)?;
-    report_pooling(model);
+    let model = VectorModel::load(&args.model, args.precision)?;
     let mut options = EmbedOptions::default();
     options.prompt = args.prompt.as_deref();
     options.normalize = args.no_normalize.then_some(false);

@@ -1,14 +1,19 @@
-//! Implements `chumoku film`: the attention to one text during training.
+//! Implements `chumoku film`: the attention to one text during training, and learning curves.
 
 use crate::ExitCode;
 use crate::UsageError;
 use crate::args::FilmArgs as Args;
 use crate::models::{model_name, require_attention};
 use crate::pictures::FigureOutputs;
-use chumoku_view::{Film, film_to_html};
+use chumoku::ModelKind;
+use chumoku::lang::Lang;
+use chumoku_view::{Film, LearningCurves, figures_to_html, film_to_html};
 use serde_json::json;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.curves {
+        return curves(args);
+    }
     // Gives a clear error if this is not a model folder.
     require_attention(&args.model)?;
     let film = Film::load(&args.model, &model_name(&args.model))?;
@@ -36,4 +41,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let shown = FigureOutputs { html: args.html.as_ref(), json: args.json.as_ref(), text: None };
     shown.write_all(&args.pictures, &figure, page, json)
+}
+
+/// Shows the learning curves of a run.
+fn curves(args: &Args) -> anyhow::Result<ExitCode> {
+    // Gives a clear error if this is not a model folder.
+    ModelKind::from_folder(&args.model)?;
+    let curves = LearningCurves::load(&args.model, &model_name(&args.model))?;
+    let figure = curves.figure(chumoku::lang::lang());
+    let both = [[Lang::En, Lang::Ja].map(|lang| curves.figure(lang))];
+    let page = || Ok(figures_to_html(&figure.title, &both, figure.lang));
+    let shown = FigureOutputs { html: args.html.as_ref(), json: args.json.as_ref(), text: None };
+    shown.write_all(&args.pictures, &figure, page, || figure.to_json())
 }

@@ -22,8 +22,8 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
     // Before the prompt is printed.
     sampling.check()?;
     let is_chat = !args.no_chat && (model.has_chat_template() || args.system.is_some());
-    let told = args.system.iter().map(|text| ChatMessage::new("system", text));
-    let messages: Vec<ChatMessage> = told.chain([ChatMessage::new("user", &args.prompt)]).collect();
+    let system = args.system.iter().map(|text| ChatMessage::new("system", text));
+    let messages: Vec<ChatMessage> = system.chain([ChatMessage::new("user", &args.prompt)]).collect();
     let write = |write: &mut dyn FnMut(&str) -> ControlFlow<()>| match is_chat {
         true => model.reply(&messages, args.max_tokens, &sampling, write),
         false => model.generate(&args.prompt, args.max_tokens, &sampling, write),

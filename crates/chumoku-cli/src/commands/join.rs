@@ -59,7 +59,7 @@ fn check_complete(shards: &[ShardFile]) -> anyhow::Result<()> {
     }
     let mut problems = Vec::new();
     let missing = (1..=of).map(|at| Shard { index: at, count: of });
-    let missing = missing.filter(|wanted| shards.iter().all(|shard| shard.header.shard != *wanted));
+    let missing = missing.filter(|number| shards.iter().all(|shard| shard.header.shard != *number));
     let missing: Vec<String> = missing.map(|shard| shard.to_string()).collect();
     if let [first, ..] = missing.as_slice() {
         // A few names are enough.
@@ -86,10 +86,10 @@ fn check_complete(shards: &[ShardFile]) -> anyhow::Result<()> {
     match problems.is_empty() {
         true => Ok(()),
         false => {
-            let said = problems.join("; ");
+            let message = problems.join("; ");
             Err(UsageError(tr!(
-                "expected each of the {of} shards once: {said}",
-                "{of} 個の分割が 1 つずつ必要です: {said}"
+                "expected each of the {of} shards once: {message}",
+                "{of} 個の分割が 1 つずつ必要です: {message}"
             ))
             .into())
         }

@@ -20,7 +20,7 @@
 //! - `position`: `position`
 //! - `predict`: `predict`
 //! - `serve`: `serve`
-//! - `trace`: `trace`; `--tokens` and `--beam` in `trace/`
+//! - `trace`: `trace`; `--tokens`, `--beam` and `--saturation` in `trace/`
 //! - `train`: `train`
 //! - `translate`: `translate`
 

@@ -3,8 +3,7 @@
 use crate::ExitCode;
 use crate::args::NearestArgs;
 use crate::data::read_options;
-use crate::models::embedding::{embed_texts, read_texts, report_pooling};
-use crate::models::load;
+use crate::models::embedding::{VectorModel, embed_texts, read_texts};
 use crate::progress::print_status;
 use crate::{UsageError, threads};
 use chumoku::data::RowSource;
@@ -24,8 +23,7 @@ pub(crate) fn run(args: &NearestArgs) -> anyhow::Result<ExitCode> {
         );
         return Err(UsageError(problem).into());
     }
-    let model = load::embedder(&args.model, args.precision)?;
-    report_pooling(model);
+    let model = VectorModel::load(&args.model, args.precision)?;
     let source = RowSource::open(&args.corpus, &read_options(&args.reading, false)?)?;
     print_status(["corpus", "検索対象"], &source.describe());
     let corpus = read_texts(source)?;
@@ -37,7 +35,7 @@ pub(crate) fn run(args: &NearestArgs) -> anyhow::Result<ExitCode> {
     }
     // Models that distinguish queries from documents have named prompts for them.
     let prompt = |named: Option<&str>, usual: &[&str]| -> Option<String> {
-        let usual = || usual.iter().find(|&&name| model.prompts().any(|prompt| prompt == name)).copied();
+        let usual = || usual.iter().find(|&&name| model.has_prompt(name)).copied();
         named.or_else(usual).map(String::from)
     };
     let of_query = prompt(args.prompt.as_deref(), &["query"]);

@@ -2,23 +2,29 @@
 
 mod beam_search;
 mod merges;
+mod saturation;
 
 use crate::ExitCode;
-use crate::args::{AttentionPart, TraceArgs, TraceDepth, TraceFormat};
+use crate::args::{AttentionPart, PictureArgs, TraceArgs, TraceDepth, TraceFormat};
 use crate::models::{load, model_name, require_attention};
 use crate::output::{self, OutputPath};
+use crate::pictures::OutputFiles;
 use crate::terminal::terminal_options;
 use crate::{UsageError, threads};
 use chumoku::models::TranslatorAttention;
 use chumoku::{ModelKind, row, tr};
-use chumoku_view::TerminalOptions;
 use chumoku_view::trace::{self, HeadSelection, TraceOptions, WorkedExample, builtin};
+use chumoku_view::{Figure, Lang, TerminalOptions, figures_to_html};
+use serde_json::Value;
 use std::io::{IsTerminal, Write, stdout};
 
 pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     let lang = chumoku::lang::lang();
     if let (Some(beam), Some(folder), Some(text)) = (args.beam, &args.model, &args.text) {
         return beam_search::run(args, beam, (folder.as_path(), text.as_str()));
+    }
+    if args.saturation {
+        return saturation::run(args);
     }
     if let (true, Some(folder), Some(text)) = (args.tokens, &args.model, &args.text) {
         return merges::run(args, folder, text);
@@ -58,6 +64,35 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
         return Err(UsageError(problem).into());
     }
     write_output(&args.out, &bytes)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a figure in the format of the flags, and as SVG if requested.
+fn write_figure(
+    args: &TraceArgs,
+    draw: impl Fn(Lang) -> Figure,
+    json: impl FnOnce() -> anyhow::Result<Value>,
+) -> anyhow::Result<ExitCode> {
+    let lang = chumoku::lang::lang();
+    let figure = draw(lang);
+    let bytes = match args.format() {
+        TraceFormat::Json => format!("{}\n", json()?),
+        TraceFormat::Html => figures_to_html(&figure.title, &[[Lang::En, Lang::Ja].map(draw)], lang),
+        _ => {
+            let options = if output::output_file(&args.out).is_some() {
+                TerminalOptions::default()
+            } else {
+                terminal_options(lang)
+            };
+            figure.to_text(&options)
+        }
+    };
+    let mut outcome = OutputFiles::default();
+    let pictures = PictureArgs { svg: args.svg.clone(), ..PictureArgs::default() };
+    pictures.write(&figure, &mut outcome);
+    write_output(&args.out, bytes.as_bytes())?;
+    outcome.report();
+    outcome.result()?;
     Ok(ExitCode::SUCCESS)
 }
 

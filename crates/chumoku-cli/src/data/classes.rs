@@ -1,11 +1,32 @@
-//! Training rows with classes: the built-in reviews, and what a file holds.
+//! Training rows with classes: built-in data, and what a file holds.
 
 use crate::progress::print_status;
 use chumoku::builtin;
 use chumoku::data::format_thousands;
-use chumoku::lang::{lang, sanitize};
+use chumoku::lang::{Lang, lang, sanitize};
 use chumoku::train::TrainingData;
 use chumoku::{FeatureColumn, row, sorting, tr};
+
+/// The seed of the built-in sentences: runs with different seeds train on the same ones.
+const PRONOUNS_SEED: u64 = 0;
+
+/// Returns all built-in data of classifiers, on which a model may have been trained.
+pub(crate) fn builtin_class_rows() -> Vec<TrainingData> {
+    let pronouns = [Lang::En, Lang::Ja].map(|lang| builtin::pronouns(lang, PRONOUNS_SEED));
+    pronouns.into_iter().chain([builtin::reviews(), builtin::coin_flips()]).collect()
+}
+
+/// Loads the built-in sentences with a pronoun, in the user's language.
+pub(crate) fn builtin_pronouns() -> TrainingData {
+    let text = tr!(
+        "the built-in pronouns: in “The cat stayed near the mat because it was tired.”, does “it” mean the first or the \
+         second noun? (--builtin reviews: other texts; name a file to train on your own)",
+        "内蔵の代名詞の文。「子どもは橋のそばに残っていた。疲れていたからだ。」で疲れていたのは、先の名詞か後の名詞か\
+         （--builtin reviews でほかの文、ファイルを指定すれば自分のデータで学習）"
+    );
+    print_status(["data", "データ"], &text);
+    builtin::pronouns(lang(), PRONOUNS_SEED)
+}
 
 /// Loads the built-in reviews.
 pub(crate) fn builtin_reviews() -> TrainingData {
@@ -15,6 +36,16 @@ pub(crate) fn builtin_reviews() -> TrainingData {
     );
     print_status(["data", "データ"], &text);
     builtin::reviews()
+}
+
+/// Loads the built-in random texts.
+pub(crate) fn builtin_coin_flips() -> TrainingData {
+    let text = tr!(
+        "the built-in coin flips: 1,000 texts of 50 random words with random labels, from which nothing can be learned",
+        "内蔵のコイン投げ。乱数の 50 語からなるテキスト 1,000 件に乱数のラベルを付けたもので、学べることは何もありません"
+    );
+    print_status(["data", "データ"], &text);
+    builtin::coin_flips()
 }
 
 /// Reports rows, classes and lengths.

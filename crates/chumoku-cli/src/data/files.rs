@@ -1,7 +1,7 @@
 //! Loads files of rows, and reports how they were read.
 
 use crate::UsageError;
-use crate::progress::print_status;
+use crate::progress::{RowProgress, print_status};
 use chumoku::data::{
     DataFiles, Dataset, DocumentBreaks, Documents, LabelOptions, MultiLabelDataset, PairDataset, ReadOptions,
     ScoreDataset, SkippedRows, SpanDataset, load_documents, load_labeled, load_multi_label, load_pairs, load_scores,
@@ -25,7 +25,7 @@ pub(crate) fn report_skipped(skipped: &SkippedRows) {
 
 /// Loads texts with one class each.
 pub(crate) fn load_class_rows(path: &Path, options: &ReadOptions) -> anyhow::Result<Dataset> {
-    let rows = load_labeled(path, options)?;
+    let rows = RowProgress::while_reading(&options.rows_read, || load_labeled(path, options))?;
     report_file(&rows.description, &rows.skipped);
     Ok(rows)
 }
@@ -36,14 +36,14 @@ pub(crate) fn load_label_rows(
     options: &ReadOptions,
     label_options: &LabelOptions,
 ) -> anyhow::Result<MultiLabelDataset> {
-    let rows = load_multi_label(path, options, label_options)?;
+    let rows = RowProgress::while_reading(&options.rows_read, || load_multi_label(path, options, label_options))?;
     report_file(&rows.description, &rows.skipped);
     Ok(rows)
 }
 
 /// Loads texts with a number each.
 pub(crate) fn load_number_rows(path: &Path, options: &ReadOptions) -> anyhow::Result<ScoreDataset> {
-    let rows = load_scores(path, options)?;
+    let rows = RowProgress::while_reading(&options.rows_read, || load_scores(path, options))?;
     report_file(&rows.description, &rows.skipped);
     Ok(rows)
 }
@@ -57,21 +57,22 @@ pub(crate) fn load_span_rows(path: &Path, options: &ReadOptions) -> anyhow::Resu
         ))
         .into());
     }
-    let rows = load_spans(path, options)?;
+    let rows = RowProgress::while_reading(&options.rows_read, || load_spans(path, options))?;
     report_file(&rows.description, &rows.skipped);
     Ok(rows)
 }
 
 /// Loads source texts with their translations.
 pub(crate) fn load_translation_rows(path: &Path, options: &ReadOptions) -> anyhow::Result<PairDataset> {
-    let rows = load_pairs(&DataFiles::from_argument(path), options)?;
+    let rows = RowProgress::while_reading(&options.rows_read, || load_pairs(&DataFiles::from_argument(path), options))?;
     report_file(&rows.description, &rows.skipped);
     Ok(rows)
 }
 
 /// Loads documents.
 pub(crate) fn load_text_documents(path: &Path, options: &ReadOptions) -> anyhow::Result<Documents> {
-    let documents = load_documents(path, DocumentBreaks::Auto, options)?;
+    let documents =
+        RowProgress::while_reading(&options.rows_read, || load_documents(path, DocumentBreaks::Auto, options))?;
     report_file(&documents.description, &documents.skipped);
     Ok(documents)
 }

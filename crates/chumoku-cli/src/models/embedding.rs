@@ -1,12 +1,61 @@
-//! Embeds texts with progress.
+//! Models that compute vectors of texts, and embedding with progress.
 
+use super::load;
+use crate::args::Precision;
 use crate::data::report_skipped;
 use crate::progress::{RowProgress, pluralize, print_status};
 use chumoku::data::RowSource;
-use chumoku::{EmbedOptions, Embeddings, TextEmbedder, tr};
+use chumoku::{EmbedOptions, Embeddings, ModelKind, Result, TextClassifier, TextEmbedder, tr};
+use std::path::Path;
 
 /// Texts embedded at a time: enough for sorting by length.
 const CHUNK_TEXTS: usize = 4096;
+
+/// A model that computes vectors of texts.
+#[derive(Clone, Copy)]
+pub(crate) enum VectorModel {
+    /// A pretrained encoder.
+    Encoder(&'static TextEmbedder),
+    /// The network of a trained classifier.
+    Classifier(&'static TextClassifier),
+}
+
+impl VectorModel {
+    /// Loads a model, and reports how tokens become a vector.
+    pub(crate) fn load(folder: &Path, precision: Option<Precision>) -> Result<VectorModel> {
+        if matches!(ModelKind::from_folder(folder), Ok(ModelKind::Classifier)) {
+            let model = VectorModel::Classifier(load::classifier(folder, precision)?);
+            let said = tr!(
+                "a classifier: each vector is the input of the network's last layer",
+                "分類器です。ネットワークの最後の層への入力をベクトルとします"
+            );
+            print_status(["vectors", "ベクトル"], &said);
+            return Ok(model);
+        }
+        let model = load::embedder(folder, precision)?;
+        report_pooling(model);
+        Ok(VectorModel::Encoder(model))
+    }
+
+    pub(crate) fn width(self) -> usize {
+        match self {
+            VectorModel::Encoder(model) => model.width(),
+            VectorModel::Classifier(model) => model.vector_width(),
+        }
+    }
+
+    /// Returns whether the model has a prompt of this name.
+    pub(crate) fn has_prompt(self, name: &str) -> bool {
+        matches!(self, VectorModel::Encoder(model) if model.prompts().any(|prompt| prompt == name))
+    }
+
+    pub(crate) fn embed(self, texts: &[&str], options: EmbedOptions<'_>) -> Result<Embeddings> {
+        match self {
+            VectorModel::Encoder(model) => model.embed(texts, options),
+            VectorModel::Classifier(model) => model.embed(texts, options),
+        }
+    }
+}
 
 /// Reads the texts of a file's rows.
 pub(crate) fn read_texts(source: RowSource) -> anyhow::Result<Vec<String>> {
@@ -22,7 +71,7 @@ pub(crate) fn read_texts(source: RowSource) -> anyhow::Result<Vec<String>> {
 
 /// Embeds many texts, with progress.
 pub(crate) fn embed_texts(
-    model: &TextEmbedder,
+    model: VectorModel,
     texts: &[String],
     options: EmbedOptions<'_>,
 ) -> anyhow::Result<Embeddings> {
@@ -39,23 +88,23 @@ pub(crate) fn embed_texts(
 }
 
 /// Reports how tokens become a vector if the folder does not say.
-pub(crate) fn report_pooling(model: &TextEmbedder) {
+fn report_pooling(model: &TextEmbedder) {
     if !model.has_pooling_config() {
-        let said = tr!(
+        let message = tr!(
             "the folder has no modules.json: using mean pooling and normalized vectors",
             "フォルダに modules.json がないため、平均プーリングを使い、ベクトルを長さ 1 に正規化します"
         );
-        print_status(["vectors", "ベクトル"], &said);
+        print_status(["vectors", "ベクトル"], &message);
     }
 }
 
-pub(crate) fn report_truncation(model: &TextEmbedder, cut: usize) {
-    if cut > 0 {
+pub(crate) fn report_truncation(model: VectorModel, cut: usize) {
+    if let (VectorModel::Encoder(model), 1..) = (model, cut) {
         let (texts, limit) = (pluralize(cut, "text"), model.limit());
-        let said = tr!(
+        let message = tr!(
             "{texts} truncated to the model's maximum of {limit} tokens",
             "{cut} 個のテキストを、モデルの上限の {limit} トークンで切り詰めました"
         );
-        print_status(["cut", "切り捨て"], &said);
+        print_status(["cut", "切り捨て"], &message);
     }
 }

@@ -1,12 +1,12 @@
 //! Reports of models that predict one class per text.
 
-use super::training::{named_scores, optional_sections, scored_on_heading};
+use super::training::{last_epoch_note, named_scores, optional_sections, scored_on_heading};
 use super::{
     MAX_CLASSES, MAX_LEVELS, WIDTH, abstain_table, align_right, fit, leaked_rows_name, paragraph, percent, wrap,
 };
 use chumoku::data::format_thousands;
 use chumoku::lang::lang;
-use chumoku::train::{Scores, TreeScores, choice_sentence};
+use chumoku::train::{Scores, TreeScores, choice_sentence, ngrams_at_chance_note};
 use chumoku::{Lang, sorting, tr};
 use serde_json::Value;
 use std::fmt::Write;
@@ -44,13 +44,24 @@ pub(crate) fn report(metrics: &Value, noun: &str) -> anyhow::Result<String> {
     let on = scored_on_heading(metrics, whole.rows);
     let classes = level_table(&rows) + &class_report(whole, "metrics.json");
     let sure = abstain_table(&metrics["abstain"]);
-    let asked = optional_sections(metrics);
-    let mut out = format!("{warning}{on}\n\n{}\n{classes}{sure}{asked}", predictor_table(&rows));
+    let requested = optional_sections(metrics);
+    let mut out = format!("{warning}{on}\n\n{}\n{classes}{sure}{requested}", predictor_table(&rows));
     if let Some(choice) = choice_sentence(metrics) {
         out += &format!("\n{}\n", paragraph(&tr!("Chosen: {choice}.", "選択: {choice}。")));
     }
     out += &weights_sentence(metrics, noun);
     Ok(out)
+}
+
+/// Returns the line about n-grams at chance, if they are.
+pub(crate) fn chance_line(metrics: &Value, noun: &str) -> anyhow::Result<String> {
+    let parts = ["attention", "ngrams", "majority"].map(|part| metrics["parts"][part].clone());
+    if parts.iter().any(Value::is_null) {
+        return Ok(String::new());
+    }
+    let [network, ngrams, majority] = parts.map(serde_json::from_value::<Scores>);
+    let note = ngrams_at_chance_note([&network?, &ngrams?, &majority?], noun);
+    Ok(note.map_or(String::new(), |note| paragraph(&note) + "\n"))
 }
 
 /// Describes which epoch the network's weights are from, and why. Empty for a model without epochs.
@@ -59,10 +70,16 @@ fn weights_sentence(metrics: &Value, noun: &str) -> String {
         [&metrics["best_epoch"], &metrics["epochs"], &metrics["choice"]["epochs"]].map(Value::as_u64);
     let Some(epochs) = epochs.filter(|epochs| *epochs > 0) else { return String::new() };
     let text = match (best, chosen) {
-        (Some(best), _) => tr!(
-            "The {noun}'s weights are those after epoch {best} of {epochs}, the best.",
-            "{noun}の重みは、全 {epochs} エポック中で最良のエポック {best} のものです。"
-        ),
+        (Some(best), _) => {
+            let text = tr!(
+                "The {noun}'s weights are those after epoch {best} of {epochs}, the best.",
+                "{noun}の重みは、全 {epochs} エポック中で最良のエポック {best} のものです。"
+            );
+            match last_epoch_note(metrics) {
+                Some(note) => tr!("{text} Note: {note}.", "{text}注記: {note}。"),
+                None => text,
+            }
+        }
         (None, Some(chosen)) => tr!(
             "The {noun}'s weights are those after epoch {epochs}, the last: cross-validation chose {chosen} epochs.",
             "{noun}の重みは、最後のエポック {epochs} のものです。エポック数 {chosen} は交差検証で選びました。"
@@ -129,8 +146,8 @@ pub(crate) fn level_table(rows: &[(&str, &Scores)]) -> String {
         };
         let parts: Vec<String> = first.levels.iter().filter(|level| level.first_wrong > 0).map(part).collect();
         let (parts, wrong) = (parts.join(lang().pick(", ", "、")), format_thousands(wrong));
-        let said = tr!("Of {wrong} wrong rows, {parts}.", "誤り {wrong} 行のうち、{parts}。");
-        let _ = writeln!(out, "\n{}", wrap(&said, 80));
+        let message = tr!("Of {wrong} wrong rows, {parts}.", "誤り {wrong} 行のうち、{parts}。");
+        let _ = writeln!(out, "\n{}", wrap(&message, 80));
     }
     out.push('\n');
     out.lines().map(|line| line.trim_end().to_owned() + "\n").collect()

@@ -62,18 +62,32 @@ const MAX_LEVELS: usize = 4;
 /// Characters that stay with the preceding or the following one.
 const NO_LINE_BEGINS_WITH: &str = "、。，．：；？！」』）〉》】”…ー〜々ぁぃぅぇぉっゃゅょァィゥェォッャュョ";
 const NO_LINE_ENDS_WITH: &str = "「『（〈《【“";
+const PHRASE_ENDS: &str = "、。，．：；？！」』）〉》】”…";
 
 /// Wraps text into lines of at most `width` columns. Breaks at spaces and, in Japanese, between characters that may be
 /// separated; words in katakana stay whole.
 pub(crate) fn wrap(text: &str, width: usize) -> String {
-    let mut out = String::new();
-    let mut column = 0;
-    // Units that stay together: a word, or one Japanese character with the punctuation after it.
-    let mut pieces: Vec<String> = Vec::new();
+    fill_lines(&break_units(text, false), width)
+}
+
+/// Like [`wrap`], but breaks Japanese only where a phrase ends: after punctuation, and after hiragana that other
+/// characters follow. A phrase that is wider than a line is broken as by [`wrap`].
+pub(crate) fn wrap_phrases(text: &str, width: usize) -> String {
+    let phrases = break_units(text, true).into_iter();
+    let units =
+        phrases.flat_map(|phrase| if phrase.width() > width { break_units(&phrase, false) } else { vec![phrase] });
+    fill_lines(&units.collect::<Vec<_>>(), width)
+}
+
+/// Splits text into units that stay together: a phrase, or a word, or one Japanese character with the punctuation
+/// after it.
+fn break_units(text: &str, phrases: bool) -> Vec<String> {
+    let mut units: Vec<String> = Vec::new();
     for c in text.chars() {
         let is_wide = |c: char| c as u32 >= 0x2e80;
+        let is_hiragana = |c: char| ('ぁ'..='ん').contains(&c);
         let is_katakana = |c: char| ('ァ'..='ヺ').contains(&c) || c == 'ー';
-        let mut behind = pieces.last().map_or("", String::as_str).chars().rev();
+        let mut behind = units.last().map_or("", String::as_str).chars().rev();
         let joins = match behind.next() {
             None => false,
             // A number stays with its unit.
@@ -81,21 +95,32 @@ pub(crate) fn wrap(text: &str, width: usize) -> String {
             Some(_) if c == ' ' || NO_LINE_BEGINS_WITH.contains(c) => true,
             Some(before) if NO_LINE_ENDS_WITH.contains(before) => true,
             Some(before) if is_katakana(before) && is_katakana(c) => true,
+            Some(before) if phrases => {
+                let ends_phrase = PHRASE_ENDS.contains(before) || is_hiragana(before) && !is_hiragana(c);
+                !ends_phrase && !NO_LINE_ENDS_WITH.contains(c)
+            }
             Some(before) => !is_wide(c) && !is_wide(before),
         };
-        match pieces.last_mut().filter(|_| joins) {
-            Some(piece) => piece.push(c),
-            None => pieces.push(c.into()),
+        match units.last_mut().filter(|_| joins) {
+            Some(unit) => unit.push(c),
+            None => units.push(c.into()),
         }
     }
-    for piece in pieces {
-        if column > 0 && column + piece.trim_end().width() > width {
+    units
+}
+
+/// Fills lines with units.
+fn fill_lines(units: &[String], width: usize) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for unit in units {
+        if column > 0 && column + unit.trim_end().width() > width {
             out.truncate(out.trim_end().len());
             out.push('\n');
             column = 0;
         }
-        column += piece.width();
-        out += &piece;
+        column += unit.width();
+        out += unit;
     }
     out
 }
@@ -243,5 +268,21 @@ mod tests {
         let lines = wrap(&text, 80);
         assert!(lines.lines().all(|line| line.width() <= 80 && !line.starts_with(['、', '。'])), "{lines}");
         assert_eq!(lines.replace(['\n', ' '], ""), text.replace(' ', ""));
+    }
+
+    #[test]
+    fn phrases_break_after_particles_and_punctuation() {
+        let text = "数を指定すると、その数の層と（埋め込みも）すべて固定します。既定は 12 層です。";
+        assert_eq!(
+            wrap_phrases(text, 30),
+            "数を指定すると、その数の層と\n（埋め込みも）すべて\n固定します。既定は 12 層です。"
+        );
+        for width in 12..60 {
+            let lines = wrap_phrases(text, width);
+            assert!(lines.lines().all(|line| line.width() <= width), "{lines}");
+            assert_eq!(lines.replace(['\n', ' '], ""), text.replace(' ', ""));
+        }
+        // A phrase that is wider than a line is broken anywhere.
+        assert_eq!(wrap_phrases("事前学習済みの", 8), "事前学習\n済みの");
     }
 }

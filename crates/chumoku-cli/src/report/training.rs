@@ -41,6 +41,19 @@ pub(crate) fn scored_on_heading(metrics: &serde_json::Value, rows: usize) -> Str
     }
 }
 
+/// Returns how to train longer, if the best weights are those of the last epoch, on validation rows that the run had.
+pub(crate) fn last_epoch_note(metrics: &Value) -> Option<String> {
+    let [best, epochs] = ["best_epoch", "epochs"].map(|key| metrics[key].as_u64());
+    let has_valid = ["rows", "documents"].iter().any(|key| metrics[key]["valid"].as_u64().is_some_and(|rows| rows > 0));
+    let epochs = epochs.filter(|_| best == epochs && has_valid && metrics["interrupted"] != true)?;
+    let more = 2 * epochs;
+    Some(tr!(
+        "the last epoch, {epochs}, was the best: the model was still improving. To train longer, start again with \
+         --epochs {more}",
+        "最後のエポック {epochs} が最良で、まだ良くなる途中でした。さらに学習するには --epochs {more} を付けて最初からやり直してください"
+    ))
+}
+
 /// Formats the sections that the user requested: cross-validation, the search for settings, and the changes by
 /// continued training.
 pub(crate) fn optional_sections(metrics: &Value) -> String {
@@ -133,6 +146,6 @@ pub(crate) fn format_trials(tuning: &serde_json::Value) -> String {
         let mark = if is_chosen { '*' } else { ' ' };
         out += &format!("{mark}{log_loss:>9.4} {:>8.1} %  {set}\n", 100.0 * accuracy);
     }
-    let said = gain_sentences(tuning).join(lang().pick(" ", ""));
-    out + "\n" + &paragraph(&said) + "\n"
+    let message = gain_sentences(tuning).join(lang().pick(" ", ""));
+    out + "\n" + &paragraph(&message) + "\n"
 }

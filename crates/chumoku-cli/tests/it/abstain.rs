@@ -79,8 +79,8 @@ fn answered_rows_are_right_as_often_as_promised() {
     let texts =
         ["the soup and the dinner were late today", "the soup and the train were late today", "quux blorf zzgl"];
     let shown = place.run(&[&["predict", "model", "--abstain", "0.95"][..], &texts].concat()).assert_success();
-    let said: Vec<&str> = shown.stdout.lines().map(|line| line.split('\t').next().unwrap()).collect();
-    assert_eq!(said, ["food", "(not sure)", "(unlike the training texts)"]);
+    let answers: Vec<&str> = shown.stdout.lines().map(|line| line.split('\t').next().unwrap()).collect();
+    assert_eq!(answers, ["food", "(not sure)", "(unlike the training texts)"]);
 }
 
 #[test]
@@ -185,10 +185,10 @@ fn labels_and_ratings_are_right_as_often_as_promised() {
             let truth = row["input"][head].as_str().unwrap();
             match name {
                 "labels" => {
-                    let mut told: Vec<&str> =
+                    let mut labels: Vec<&str> =
                         row[key].as_array().unwrap().iter().map(|l| l["label"].as_str().unwrap()).collect();
-                    told.sort_unstable();
-                    told.join("|") == truth
+                    labels.sort_unstable();
+                    labels.join("|") == truth
                 }
                 _ => {
                     let nearest = [1.0, 3.0, 5.0].into_iter().min_by(|a, b| {

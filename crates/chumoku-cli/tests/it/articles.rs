@@ -151,3 +151,39 @@ fn a_part_of_a_name_does_not_count_as_the_name() {
         assert!(!names.contains(name), "{name}: {names:?}");
     }
 }
+
+/// Without positions the order of the words does not matter; with them it does.
+#[test]
+fn order_matters_only_with_positions() {
+    let place = TestDir::new();
+    let answers = |name: &str, settings: &str| -> Vec<String> {
+        place.train_small(name, &["--model", "transformer", "--settings", settings]);
+        let run = place
+            .run(&["predict", name, "it is not worth the price", "price the worth not is it", "--json"])
+            .assert_success();
+        run.json_lines().iter().map(|line| line["probability"].to_string()).collect()
+    };
+    let without =
+        answers("none", "positions=none,words=1,inside-words=none,tokens=words,min-count=1,layers=1,width=32");
+    assert_eq!(without[0], without[1]);
+    let with =
+        answers("sines", "positions=sinusoidal,words=1,inside-words=none,tokens=words,min-count=1,layers=1,width=32");
+    assert_ne!(with[0], with[1]);
+}
+
+/// Hard attention and a learned β are settings of training, and the model remembers them.
+#[test]
+fn hard_attention_and_beta_are_settings_of_training() {
+    let place = TestDir::new();
+    let settings = "layers=1,width=32,attention=hard,beta=0.5,learn-beta=yes";
+    place.train_small("hard", &["--model", "transformer", "--settings", settings]);
+    let config = place.json("hard/config.json").to_string();
+    assert!(config.contains("\"hard_attention\":true") && config.contains("\"beta\":0.5"), "{config}");
+    let traced = place.run(&["trace", "--model", "hard", "--text", "good and cheap", "--format", "json"]);
+    let traced = traced.assert_success().json();
+    let weights = traced["steps"].as_array().unwrap().iter().find(|step| step["name"] == "weights").unwrap();
+    for row in weights["matrix"].as_array().unwrap() {
+        let row: Vec<f64> = row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
+        assert!(row.iter().all(|x| *x == 0.0 || *x == 1.0) && row.iter().sum::<f64>() == 1.0, "{row:?}");
+    }
+}

@@ -218,11 +218,11 @@ fn outputs_too_large_for_memory_are_rejected_before_the_work() {
     }
     file.write(&place.path("long.safetensors"), &InputFiles::empty()).unwrap();
     let window = ["attend", "long.safetensors", "--left-window-size=0", "--right-window-size=0"];
-    let said = [
+    let expected = [
         "long.safetensors: qk_matmul_output: with shape [1, 1, 1000000, 1000000] the results need 4.0 TB of memory",
         "are free; leave qk_matmul_output_mode out, or give fewer queries or keys at a time",
     ];
-    place.run_rejected(&[&window[..], &["--qk-matmul-output-mode", "0", "-o", "y.npz"]].concat(), &said);
+    place.run_rejected(&[&window[..], &["--qk-matmul-output-mode", "0", "-o", "y.npz"]].concat(), &expected);
     place.run(&window).assert_success();
 }
 

@@ -70,9 +70,9 @@ fn unknown_flags_and_commands() {
     place.run_rejected(&["train", "x.csv", "--colour"], &["unexpected argument", "--colour", "--help"]);
     place.run_rejected(&["train", "x.csv", "y.csv"], &["y.csv"]);
     for flag in ["--learning-rate", "--lr", "--learning_rate=0.1"] {
-        let said = place.run(&["train", "x.csv", flag, "0.001"]);
-        assert!(said.code == 2 && said.stderr.contains("--settings learning-rate=VALUE"), "{said:#?}");
-        assert!(!said.stderr.contains("--lang"), "{said:#?}");
+        let output = place.run(&["train", "x.csv", flag, "0.001"]);
+        assert!(output.code == 2 && output.stderr.contains("--settings learning-rate=VALUE"), "{output:#?}");
+        assert!(!output.stderr.contains("--lang"), "{output:#?}");
     }
     place.run_rejected(&["train", "x.csv", "--batch-size", "32"], &["--settings batch-tokens=VALUE"]);
     place.run_rejected(&["trian", "x.csv"], &["trian", "train", "--help"]);

@@ -291,8 +291,11 @@ fn unreadable_values_are_reported() {
         .collect();
     place.write("signed.csv", csv(&signed));
     for args in [&["predict", "model", "--input", "signed.csv"][..], &["eval", "model", "signed.csv"]] {
-        let told = place.run(args).assert_success().stderr;
-        assert!(told.contains("column “price”: 5 values are not plain numbers") && told.contains("missing"), "{told}");
+        let output = place.run(args).assert_success().stderr;
+        assert!(
+            output.contains("column “price”: 5 values are not plain numbers") && output.contains("missing"),
+            "{output}"
+        );
     }
     place.run_rejected(&["predict", "model", "x", "--set", "price=¥1,100"], &["--set price", "¥1,100", "12.5"]);
     place.run_rejected(&["predict", "model", "x", "--set", "date=2024-02-30"], &["--set date", "expected a date"]);
@@ -317,8 +320,8 @@ fn unreadable_values_are_reported() {
         "--out",
         "x",
     ];
-    let told = reported(&place.run(&args).assert_success());
-    assert!(told.contains("validation rows, column “price”: 5 values"), "{told}");
+    let output = reported(&place.run(&args).assert_success());
+    assert!(output.contains("validation rows, column “price”: 5 values"), "{output}");
 }
 
 /// Columns are known by name, even if the user gave a number. They exclude the text and the label.

@@ -45,9 +45,9 @@ fn the_output_has_the_published_format() {
     let place = place();
     for from in MODELS {
         let out = format!("from-{from}");
-        let said = train(&place, from, &out, &[]);
-        assert!(said.contains("lm: --from is a language model"), "{said}");
-        assert!(said.contains("before it is trained further"), "{said}");
+        let output = train(&place, from, &out, &[]);
+        assert!(output.contains("lm: --from is a language model"), "{output}");
+        assert!(output.contains("before it is trained further"), "{output}");
         let published = tensors(&place.path(from).join("model.safetensors"));
         let written = tensors(&place.path(&out).join("model.safetensors"));
         // GPT-2's golden folder has names with the prefix of transformers.

@@ -21,8 +21,8 @@ fn sets(n: usize, topics: &[&str], filler: &str, named: &dyn Fn(&str) -> String,
         let mut labels: Vec<usize> = (0..pick(3)).map(|_| pick(topics.len())).collect();
         labels.sort_unstable();
         labels.dedup();
-        let said: Vec<&str> = labels.iter().map(|&topic| words(topics[topic])[pick(3)]).collect();
-        let text = format!("{filler} {i}: the {} of that day", said.join(" and the "));
+        let topic_words: Vec<&str> = labels.iter().map(|&topic| words(topics[topic])[pick(3)]).collect();
+        let text = format!("{filler} {i}: the {} of that day", topic_words.join(" and the "));
         let labels: Vec<String> = labels.iter().map(|&topic| named(topics[topic])).collect();
         format!("{}\n", json!({ "text": text.replace("the  of", "mood of"), "labels": labels }))
     };
@@ -76,8 +76,8 @@ fn new_labels_are_learned_and_old_ones_kept() {
     assert!(card.contains("## Before and after") && card.contains("compares the micro-F1 of both"), "{card}");
     assert!(card.contains("trained further with Chumoku"), "{card}");
     assert_eq!(sha256(&place.path("one/tokenizer.json")), sha256(&place.path("two/tokenizer.json")));
-    let seen = place.run(&["eval", "two", "old.jsonl", "--json"]).assert_success().json();
-    assert!(seen["rows_trained_on"].as_u64().unwrap() > 300, "{seen}");
+    let report = place.run(&["eval", "two", "old.jsonl", "--json"]).assert_success().json();
+    assert!(report["rows_trained_on"].as_u64().unwrap() > 300, "{report}");
     // The same model on other threads, with repeated kills.
     place.run_despite_kills(&[&args[..], &["2", "--out", "three"]].concat());
     assert_eq!(sha256(&place.path("two/model.safetensors")), sha256(&place.path("three/model.safetensors")));
@@ -132,8 +132,8 @@ fn labels_are_read_again_in_their_old_format() {
     assert!(!run.stderr.contains("differ from those that the model was trained on"), "{run:#?}");
     assert_eq!(place.json("three/metrics.json")["files"].as_array().unwrap().len(), 3);
     for (flag, value) in [("--task", "classify"), ("--model", "lstm"), ("--folds", "3"), ("--columns", "tags")] {
-        let asked = [&further[..], &[flag, value]].concat();
-        place.run_rejected(&asked, &[flag, "any number of labels per text", "leave"]);
+        let args = [&further[..], &[flag, value]].concat();
+        place.run_rejected(&args, &[flag, "any number of labels per text", "leave"]);
     }
     place.run_rejected(
         &[&further[..], &["--hierarchy", "/"]].concat(),
@@ -148,8 +148,8 @@ fn scores(n: usize, praise: usize, filler: &str, is_measure: bool, state: &mut u
     let mut pick = |count: usize| (crate::common::next_random(state) * count as f64) as usize;
     let mut out = String::from("rating,text\n");
     for i in 0..n {
-        let said = |(at, word): (usize, &&'static str)| (at < praise && pick(2) == 0).then_some(*word);
-        let words: Vec<Option<&str>> = ["good", "kind", "clean", "quiet"].iter().enumerate().map(said).collect();
+        let praise_word = |(at, word): (usize, &&'static str)| (at < praise && pick(2) == 0).then_some(*word);
+        let words: Vec<Option<&str>> = ["good", "kind", "clean", "quiet"].iter().enumerate().map(praise_word).collect();
         let count = words.iter().flatten().count();
         let number = match is_measure {
             true => format!("{:.2}", 10.0 * count as f64 + 0.01 * pick(300) as f64),
@@ -234,7 +234,10 @@ fn inconsistent_numbers_are_rejected() {
     place.write("new.csv", of_ten(scores(60, 4, "Suite", false, &mut state), 10));
     place.run(&["train", "old.csv", "--task", "score", "--model", "ngrams", "--out", "one"]).assert_success();
     let further = ["train", "new.csv", "--from", "one", "--out", "x"];
-    place.run_rejected(&further, &["new.csv: expected numbers in the same form as in old.csv", "use the same form"]);
+    place.run_rejected(
+        &further,
+        &["new.csv: reading the numbers: expected the same format as in old.csv", "in the same way"],
+    );
     place.write("new.csv", of_ten(scores(60, 4, "Suite", false, &mut state), 5));
     let run = place.run(&further).assert_success();
     assert!(run.stderr.contains("numbers from 0 to 4, as before"), "{run:#?}");
@@ -440,8 +443,8 @@ fn taggers_learn_new_labels_and_keep_the_old_ones() {
     let run = place.run(&["train", "more.jsonl", "--from", "two", "--out", "four"]).assert_success();
     assert!(run.stderr.contains("400 old rows and 40 new ones; no new label"), "{run:#?}");
     assert!(!run.stderr.contains("differ from those that the model was trained on"), "{run:#?}");
-    let seen = place.run(&["eval", "four", "old.jsonl", "--json"]).assert_success().json();
-    assert!(seen["rows_trained_on"].as_u64().unwrap() > 180, "{seen}");
+    let report = place.run(&["eval", "four", "old.jsonl", "--json"]).assert_success().json();
+    assert!(report["rows_trained_on"].as_u64().unwrap() > 180, "{report}");
     // Without old rows, the report shows what is forgotten.
     let run = place.run(&["train", "new.jsonl", "--from", "one", "--old", "none", "--out", "alone"]).assert_success();
     let alone = place.json("alone/metrics.json");

@@ -85,8 +85,8 @@ fn new_classes_are_learned_and_old_ones_kept() {
     let first: Value = serde_json::from_str(log.lines().find(|line| line.contains("valid_accuracy")).unwrap()).unwrap();
     assert!(first["valid_accuracy"].as_f64().unwrap() > 0.75, "{first}");
     // The training texts of both runs count as seen.
-    let seen = place.run(&["eval", "two", "old.csv", "--json"]).assert_success().json();
-    assert!(seen["rows_trained_on"].as_u64().unwrap() > 300, "{seen}");
+    let report = place.run(&["eval", "two", "old.csv", "--json"]).assert_success().json();
+    assert!(report["rows_trained_on"].as_u64().unwrap() > 300, "{report}");
     // The same model on other threads, with repeated kills.
     place.run_despite_kills(&[&args[..], &["2", "--out", "three"]].concat());
     assert_eq!(sha256(&place.path("two/model.safetensors")), sha256(&place.path("three/model.safetensors")));
@@ -124,8 +124,8 @@ fn new_classes_are_learned_and_old_ones_kept() {
     }
     assert!(run.stderr.contains("no training rows for “food”, “travel”"), "{run:#?}");
     assert_eq!(alone["files"], json!([{ "train": "sport.csv" }]));
-    let seen = place.run(&["eval", "alone", "old.csv", "--json"]).assert_success().json();
-    assert!(seen["rows_trained_on"].as_u64().unwrap() > 300, "{seen}");
+    let report = place.run(&["eval", "alone", "old.csv", "--json"]).assert_success().json();
+    assert!(report["rows_trained_on"].as_u64().unwrap() > 300, "{report}");
 }
 
 fn rows_of_sport(state: &mut u64) -> String {

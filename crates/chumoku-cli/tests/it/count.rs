@@ -127,6 +127,15 @@ fn flags_are_used_or_rejected() {
     assert_eq!(parameters(&[&both[..], &["--target-vocab", "500"]].concat()).0 - joint, 128_000);
     let layer = parameters(&[&both[..], &["--decoder-layers", "5"]].concat()).0 - joint;
     assert_eq!(layer, 2 * 4 * (256 * 256 + 256) + 2 * 256 * 1024 + 1024 + 256 + 3 * 512);
+    // W_Q with its bias, W_K and v. Attention of the usual 8 heads cannot have this width.
+    let additive = ["--network", "additive-attention", "--d-model", "4", "--hidden", "7"];
+    let (size, beside) = parameters(&additive);
+    assert_eq!((size, beside.as_array().unwrap().len()), (4 * 7 + 7 + 4 * 7 + 7, 1));
+    assert_eq!(parameters(&["--network", "additive-attention"]).1[1]["network"], "attention");
+    place.run_rejected(
+        &[&["count"], &additive[..], &["--kv-heads", "2"]].concat(),
+        &["--kv-heads", "additive-attention"],
+    );
     // A recurrent network has no heads, so any number of them is accepted.
     let (_, beside) = parameters(&["--network", "gru", "--d-model", "100"]);
     assert_eq!(beside[0]["network"], "rnn");

@@ -120,8 +120,8 @@ fn a_strong_model_finds_the_wrong_labels() {
         "{noise}"
     );
     let run = place.run(&["doctor", "flipped.csv"]).assert_success();
-    let said = format!("Of the {} labels listed below as likely wrong, about ", named.len());
-    assert!(run.stdout.replace('\n', " ").contains(&said), "{}", run.stdout);
+    let expected = format!("Of the {} labels listed below as likely wrong, about ", named.len());
+    assert!(run.stdout.replace('\n', " ").contains(&expected), "{}", run.stdout);
 }
 
 /// Writes a file with every kind of finding.

@@ -156,3 +156,33 @@ fn other_models_are_referred_to_their_command() {
     let run = place.run(&["embed", "bert", "film"]);
     assert!(run.code == 2 && run.stderr.contains("MeCab"), "{}", run.stderr);
 }
+
+#[test]
+fn classifiers_embed_texts_and_find_the_nearest() {
+    let place = TestDir::new();
+    place.train_small("model", &["--model", "transformer"]);
+    let run = place.run(&["embed", "model", "good", "bad", "good"]).assert_success();
+    let found: Vec<Vec<f32>> = lines(&run.stdout).iter().map(numbers).collect();
+    assert!(run.stderr.contains("the input of the network's last layer"), "{}", run.stderr);
+    assert_eq!(found[0], found[2]);
+    assert_ne!(found[0], found[1]);
+    for vector in &found {
+        assert!((vector.iter().map(|x| x * x).sum::<f32>() - 1.0).abs() < 1e-5);
+    }
+    // Without normalization, the vector has another length and the same direction.
+    let plain = numbers(&lines(&place.run(&["embed", "model", "good", "--no-normalize"]).assert_success().stdout)[0]);
+    let length = plain.iter().map(|x| x * x).sum::<f32>().sqrt();
+    assert!((length - 1.0).abs() > 1e-3, "{length}");
+    assert!(plain.iter().zip(&found[0]).all(|(x, unit)| (x / length - unit).abs() < 1e-5));
+    // The nearest row of a text is the text itself.
+    let text = "I would buy it again tomorrow.";
+    place.write("corpus.txt", format!("Slow, cold and not worth the money.\n{text}\nA good film.\n"));
+    let nearest = place.run(&["nearest", "model", text, "--corpus", "corpus.txt", "--top", "1", "--json"]);
+    let nearest = nearest.assert_success().json();
+    assert_eq!((&nearest["nearest"][0]["row"], &nearest["nearest"][0]["text"]), (&json!(2), &json!(text)));
+    assert!((nearest["nearest"][0]["score"].as_f64().unwrap() - 1.0).abs() < 1e-5, "{nearest}");
+    place.run_rejected(&["embed", "model", "good", "--prompt", "query"], &["query", "has no prompts"]);
+    // A model without a network has no vectors.
+    place.run(&["train", "reviews.csv", "--model", "ngrams", "--out", "ngrams"]).assert_success();
+    place.run_rejected(&["embed", "ngrams", "good"], &["chumoku_ngram_classifier"]);
+}

@@ -55,10 +55,10 @@ fn memory_stays_below_the_estimate() {
         let held = peak as f64 / (1 << 20) as f64;
         let [first, later] = reported_estimate(&run.stderr);
         eprintln!("{name}: said {first}, then {later} MiB, held {held:.0} MiB");
-        for said in [first, later] {
-            assert!(held <= said, "{name}: said {said} MiB, held {held:.0} MiB");
+        for phrase in [first, later] {
+            assert!(held <= phrase, "{name}: said {phrase} MiB, held {held:.0} MiB");
             // A bound that is far too high would be useless.
-            assert!(said < 2.5 * held + 64.0, "{name}: said {said} MiB, held {held:.0} MiB");
+            assert!(phrase < 2.5 * held + 64.0, "{name}: said {phrase} MiB, held {held:.0} MiB");
         }
     }
 }
@@ -70,9 +70,9 @@ fn memory_of_ngrams_alone_stays_below_the_estimate() {
     place.write("x.csv", csv(&random_rows(20_000, 12, 50_000.0, 2)));
     let run = place.run_with_peak_memory(&["train", "x.csv", "--out", "model", "--model", "ngrams"]).assert_success();
     let line = run.stderr.lines().find(|line| line.starts_with("memory")).unwrap_or_else(|| panic!("{run:#?}"));
-    let said: f64 =
+    let estimate: f64 =
         line.rsplit_once("at most ").unwrap().1.split(' ').next().unwrap().replace(',', "").parse().unwrap();
     let Some(peak) = run.peak_bytes else { return };
     let held = peak as f64 / (1 << 20) as f64;
-    assert!(held <= said && said < 2.5 * held + 64.0, "said {said} MiB, held {held:.0} MiB");
+    assert!(held <= estimate && estimate < 2.5 * held + 64.0, "said {estimate} MiB, held {held:.0} MiB");
 }

@@ -150,9 +150,9 @@ fn threads_do_not_change_predictions() {
     ];
     for command in commands {
         let counts: &[usize] = if exhaustive("chumoku-cli") { &[1, 2, 3, 4, 8, 16] } else { &[1, 3, 16] };
-        let said: Vec<String> =
+        let output: Vec<String> =
             counts.iter().map(|&threads| run_on_cores(&place, threads, command).assert_success().stdout).collect();
-        assert!(said[0].len() > 20 && said.iter().all(|other| *other == said[0]), "{command:?}");
+        assert!(output[0].len() > 20 && output.iter().all(|other| *other == output[0]), "{command:?}");
     }
 }
 
@@ -237,14 +237,14 @@ fn run_interrupted(place: &TestDir, args: &[&str], point: &str) -> Run {
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
     let mut lines = BufReader::new(child.stderr.take().unwrap());
-    let mut said = String::new();
-    while !said.contains("stopping") {
-        assert_ne!(lines.read_line(&mut said).unwrap(), 0, "it does not hear: {said}");
+    let mut message = String::new();
+    while !message.contains("stopping") {
+        assert_ne!(lines.read_line(&mut message).unwrap(), 0, "it does not hear: {message}");
     }
     hold.release();
-    lines.read_to_string(&mut said).unwrap();
+    lines.read_to_string(&mut message).unwrap();
     let run = Run::from_output(child.wait_with_output().unwrap());
-    Run { stderr: said, ..run }
+    Run { stderr: message, ..run }
 }
 
 /// The resume command that an interrupted run prints.
@@ -309,8 +309,8 @@ fn a_damaged_checkpoint_is_reported_and_the_previous_one_used() {
         let [before, newest] = &checkpoints(&place, name)[..] else { panic!("two checkpoints are kept") };
         damage(newest);
         let run = train(&place, name, &["--epochs", "4", "--resume"]).assert_success();
-        let told = run.stderr.lines().find(|line| line.contains("damaged checkpoint")).unwrap_or_default();
-        assert!(told.contains(newest.file_name().unwrap().to_str().unwrap()), "{run:#?}");
+        let line = run.stderr.lines().find(|line| line.contains("damaged checkpoint")).unwrap_or_default();
+        assert!(line.contains(newest.file_name().unwrap().to_str().unwrap()), "{run:#?}");
         let step: u64 = before.file_name().unwrap().to_str().unwrap()[5..].parse().unwrap();
         assert!(run.stderr.contains(&format!("resuming after step {step}\n")), "{run:#?}");
         assert_eq!(weights(&place, name), weights(&place, "whole"), "{name}");
@@ -362,9 +362,9 @@ fn an_error_in_a_step_ends_the_run() {
     let [before, newest] = &checkpoints(&place, "model")[..] else { panic!("two checkpoints are kept") };
     fs::remove_dir_all(newest).unwrap();
     let manifest = before.join("manifest.json");
-    let mut told: Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
-    told["step"] = u64::MAX.into();
-    fs::write(&manifest, told.to_string()).unwrap();
+    let mut contents: Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
+    contents["step"] = u64::MAX.into();
+    fs::write(&manifest, contents.to_string()).unwrap();
     let run = train(&place, "model", &["--epochs", "4", "--resume"]);
     assert_eq!(run.code, 2, "{run:#?}");
     run.assert_one_error(&["18446744073709551615", "checkpoint is damaged"]);
@@ -384,14 +384,14 @@ fn non_finite_weights_stop_training_with_step_and_cause() {
         let start = tensors["params"]["data_offsets"][0].as_u64().unwrap() as usize;
         bytes[8 + header + start..][..4].copy_from_slice(&f32::NAN.to_le_bytes());
     });
-    let mut told: Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
-    told["sha256"] = sha256(&state).into();
-    fs::write(&manifest, told.to_string()).unwrap();
+    let mut contents: Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
+    contents["sha256"] = sha256(&state).into();
+    fs::write(&manifest, contents.to_string()).unwrap();
 
     let kept = sha256(&state);
     let run = train(&place, "model", &["--epochs", "4", "--resume"]);
     assert_eq!(run.code, 1, "{run:#?}");
-    let step = format!("step {}", told["step"].as_u64().unwrap() + 1);
+    let step = format!("step {}", contents["step"].as_u64().unwrap() + 1);
     run.assert_one_error(&[&step, "no longer finite", "checkpoint is kept in model/checkpoints"]);
     assert_eq!(sha256(&state), kept);
 }

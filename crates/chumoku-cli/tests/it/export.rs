@@ -88,11 +88,11 @@ fn tagged(second: &str) -> String {
 fn maker_of(place: &TestDir, file: &str, output: &str) -> String {
     let bytes = std::fs::read(place.path(file)).unwrap();
     let nodes = ProtoMessage::parse(&bytes).messages(7)[0].messages(1);
-    let mut wanted = output;
+    let mut expected = output;
     loop {
-        let node = nodes.iter().find(|node| node.strings(2).contains(&wanted)).unwrap();
+        let node = nodes.iter().find(|node| node.strings(2).contains(&expected)).unwrap();
         match node.strings(4)[0] {
-            "Identity" => wanted = node.strings(1)[0],
+            "Identity" => expected = node.strings(1)[0],
             operator => return operator.to_owned(),
         }
     }

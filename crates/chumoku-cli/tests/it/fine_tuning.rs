@@ -140,8 +140,8 @@ fn lora_changes_only_the_matrices_of_layers() {
     let place = place();
     let published = tensors(&golden("bert").join("model.safetensors"));
     let run = ["train", "data.csv", "--from", "bert", "--lora", "2", "--epochs", "4"];
-    let said = place.run(&[&run[..], &["--out", "whole", "--threads", "1"]].concat()).assert_success().stderr;
-    assert!(said.contains("parameters are trained"), "{said}");
+    let output = place.run(&[&run[..], &["--out", "whole", "--threads", "1"]].concat()).assert_success().stderr;
+    assert!(output.contains("parameters are trained"), "{output}");
     let written = tensors(&place.path("whole/model.safetensors"));
     for (name, found) in published.iter().filter(|(name, _)| !name.contains("pooler")) {
         let is_updated = name.starts_with("encoder.") && found.0.len() == 2;

@@ -25,19 +25,130 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("chumoku-py", &["chumoku-kernels", "chumoku", "chumoku-cli", "chumoku-view"]),
 ];
 
-/// Folders of modules with their floors, the lowest first. A module imports only modules of its own floor and below.
-const MODULE_FLOORS: &[(&str, &[&[&str]])] = &[(
-    "chumoku-cli",
-    &[
-        &["invocation", "shell", "terminal", "usage"],
-        &["output", "report", "threads"],
-        &["args", "progress", "stage_profile"],
-        &["data", "models", "pictures"],
-        &["answers"],
-        &["commands"],
-        &["distributed"],
-    ],
-)];
+/// Folders of modules with their floors, the lowest first, as ARCHITECTURE.md draws them. A module imports only modules of
+/// its own floor and below.
+const MODULE_FLOORS: &[(&str, &[&[&str]])] = &[
+    (
+        "chumoku-kernels",
+        &[
+            &["allocator", "cancel", "error", "number", "philox", "profile", "system"],
+            &["isa", "parallel", "threads"],
+            &["adamw", "low_precision", "math", "memory", "sum"],
+            &["activation", "dropout", "embedding", "loss", "norm", "register_tile", "roofline", "softmax"],
+            &["gemm"],
+            &["attention", "recurrent", "rotary"],
+            &["reference"],
+        ],
+    ),
+    (
+        "chumoku-nn",
+        &[
+            &["error", "probability"],
+            &["decoding", "params", "sampling"],
+            &["layers"],
+            &["attention", "models"],
+            &["count", "pretrained"],
+        ],
+    ),
+    (
+        "chumoku-text",
+        &[
+            &["checksum", "failpoint", "memory", "metrics", "row", "signals", "sorting"],
+            &["lang", "panics"],
+            &["tokens"],
+            &["data"],
+            &["output"],
+        ],
+    ),
+    (
+        "chumoku-ngrams",
+        &[
+            &["calendar", "error", "hash", "packed", "sparse", "target", "vector"],
+            &["feature_columns", "pairs", "tokens", "vocabulary"],
+            &["column_matrix", "model"],
+            &["features", "memory_estimate", "newton", "objective", "tensors"],
+            &["train"],
+        ],
+    ),
+    (
+        "chumoku",
+        &[
+            &["blend", "crf", "error", "tensors"],
+            &["hierarchy", "inference", "model_folder", "prediction", "pretrained", "scoring"],
+            &["text_models"],
+            &["answers", "explain", "onnx"],
+            &["train"],
+            &["builtin", "compare", "doctor", "film"],
+        ],
+    ),
+    (
+        "chumoku-view",
+        &[
+            &["content_hash", "width"],
+            &["count_report", "phrases", "picture", "spans", "terminal"],
+            &["colored_words", "figure", "marked_words"],
+            &[
+                "beam",
+                "comparison",
+                "effects",
+                "errors",
+                "explanation_figures",
+                "learning_curves",
+                "network_map",
+                "positions",
+                "saturation",
+                "tagger_spans",
+            ],
+            &["html"],
+            &["doctor", "film", "trace"],
+        ],
+    ),
+    (
+        "chumoku-server",
+        &[
+            &[
+                "endpoints",
+                "events",
+                "limits",
+                "log",
+                "metrics",
+                "model",
+                "page",
+                "queue",
+                "request_error",
+                "write_timeout",
+            ],
+            &["access", "answer_body", "explanation", "memory_budget", "prediction", "request", "translation_stream"],
+            &["workers"],
+            &["service"],
+            &["accounting", "connections", "memory", "signals", "stream"],
+            &["handlers"],
+            &["routes"],
+        ],
+    ),
+    (
+        "chumoku-cli",
+        &[
+            &["invocation", "shell", "terminal", "usage"],
+            &["output", "report", "threads"],
+            &["args", "progress", "stage_profile"],
+            &["data", "models", "pictures"],
+            &["answers"],
+            &["commands"],
+            &["distributed"],
+        ],
+    ),
+    (
+        "chumoku-py",
+        &[
+            &["addresses", "explanations", "messages"],
+            &["outputs", "pool"],
+            &["attention", "doctor", "rows", "tables", "training", "worker_group"],
+            &["models"],
+            &["microscope", "predictors"],
+        ],
+    ),
+];
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of all crates").to_path_buf()
@@ -314,6 +425,23 @@ fn no_import_runs_up() {
     assert!(problems.is_empty(), "these run up:\n{}", problems.join("\n"));
 }
 
+/// The drawing of ARCHITECTURE.md names some modules of each floor.
+#[test]
+fn the_drawing_shows_the_floors() {
+    let page = fs::read_to_string(crates().parent().expect("the workspace").join("ARCHITECTURE.md")).expect("the page");
+    for (name, floors) in MODULE_FLOORS {
+        let drawn = page.lines().find(|line| line.split_whitespace().take(2).any(|word| word == *name));
+        let drawn = drawn.unwrap_or_else(|| panic!("{name} is not drawn"));
+        let (_, modules) = drawn.rsplit_once("  ").expect("columns");
+        assert_eq!(modules.split(" · ").count(), floors.len(), "{name}: draw every floor");
+        for (modules, floor) in modules.split(" · ").zip(*floors) {
+            for module in modules.split(", ") {
+                assert!(floor.contains(&module), "{name}: {module} is drawn on another floor");
+            }
+        }
+    }
+}
+
 /// Commands share code through lower modules, and modules of the command take nothing from its root.
 #[test]
 fn commands_import_neither_each_other_nor_the_root() {
@@ -341,6 +469,10 @@ fn cycles_and_imports_are_found() {
     };
     assert_eq!(find_cycle(&rooms(&[("a", &["b"]), ("b", &["c"]), ("c", &[])])), None);
     assert_eq!(find_cycle(&rooms(&[("a", &["b"]), ("b", &["c"]), ("c", &["b"])])).unwrap(), ["b", "c"]);
+    // c is above a and b, and d is on no floor.
+    let floors: &[&[&str]] = &[&["a", "b"], &["c"]];
+    assert_eq!(find_upward_imports(&rooms(&[("a", &["b"]), ("b", &[]), ("c", &["a"])]), floors), [""; 0]);
+    assert_eq!(find_upward_imports(&rooms(&[("a", &["c"]), ("b", &["d"])]), floors), ["a → c", "b → d"]);
     let read = |source: &str| {
         let mut arrows = ModuleImports::default();
         arrows.visit_file(&syn::parse_file(source).unwrap());

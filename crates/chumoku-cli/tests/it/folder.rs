@@ -111,9 +111,9 @@ fn default_names_are_numbered_and_force_replaces() {
 }
 
 #[test]
-fn without_data_the_builtin_reviews_are_used() {
+fn the_reviews_are_used_by_name() {
     let place = TestDir::new();
-    let run = place.run(&["train", "--epochs", "2"]).assert_success();
+    let run = place.run(&["train", "--builtin", "reviews", "--epochs", "2"]).assert_success();
     assert!(
         run.stderr.contains("built-in reviews") && run.stderr.contains("700 to train on, 100 to validate, 200 to test")
     );
@@ -121,15 +121,20 @@ fn without_data_the_builtin_reviews_are_used() {
     for word in ["chumoku train your-file.csv", "chumoku predict chumoku-model", "chumoku explain chumoku-model"] {
         assert!(run.stdout.contains(word), "“{word}” is missing: {run:#?}");
     }
+    place.run_rejected(&["train", "--builtin", "reviews", "--task", "lm"], &["--builtin reviews", "--task classify"]);
+    place
+        .run_rejected(&["train", "--builtin", "dates", "--task", "classify"], &["--builtin dates", "--task translate"]);
+    place.write("x.csv", "label,text\n");
+    place.run_rejected(&["train", "x.csv", "--builtin", "dates"], &["--builtin"]);
     let info = place.run(&["info"]).assert_success();
     assert!(info.stdout.contains("threads") && info.stdout.contains("instructions"), "{info:#?}");
-    let told = place.run(&["info", "--json"]).assert_success().json();
-    assert!(told["isa"]["active"].is_string());
+    let report = place.run(&["info", "--json"]).assert_success().json();
+    assert!(report["isa"]["active"].is_string());
     // The target triple, which begins with the processor.
-    let target = told["target"].as_str().expect("a target");
+    let target = report["target"].as_str().expect("a target");
     assert!(target.starts_with(std::env::consts::ARCH) && target.split('-').count() >= 3, "{target}");
     assert!(info.stdout.contains(&format!("platform      {target}\n")), "{info:#?}");
-    let commit = told["commit"].as_str();
+    let commit = report["commit"].as_str();
     assert_eq!(commit, option_env!("CHUMOKU_COMMIT"));
     assert!(info.stdout.contains(commit.unwrap_or("this build recorded none")), "{info:#?}");
     let says_arm = info.stdout.contains("no SIMD kernels for ARM");

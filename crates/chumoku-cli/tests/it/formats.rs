@@ -125,8 +125,8 @@ fn columns_are_found_by_name_by_content_and_by_flag() {
         writeln!(table, "{i},{label},\"{}\",{}", text.replace('"', "\"\""), i % 2).unwrap();
     }
     let words = ["4 columns", "text = column “レビュー”", "label = column “評価”"];
-    let asked = ["--text", "レビュー", "--label", "評価"];
-    check_trains("x.csv", &table, &asked, &[&words[..], &["(as requested)"]].concat());
+    let args = ["--text", "レビュー", "--label", "評価"];
+    check_trains("x.csv", &table, &args, &[&words[..], &["(as requested)"]].concat());
     check_trains("x.csv", &table, &["--text", "3", "--label", "2"], &words);
     let unknown = table.replacen("レビュー", "そのほか", 1).replacen("評価", "よしあし", 1);
     check_trains("x.csv", unknown, &["--label", "よしあし"], &["text = column “そのほか” (the longest"]);

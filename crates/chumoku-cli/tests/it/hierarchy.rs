@@ -210,9 +210,9 @@ fn answers_go_down_as_far_as_the_model_is_confident() {
     assert!(tops >= ends[1], "{tops} {ends:?}");
     let texts = ["the lid and the blade, today", "the blade and the knife, today", "quux blorf zzgl"];
     let shown = place.run(&[&["predict", "model", "--abstain", "0.95"][..], &texts].concat()).assert_success();
-    let said: BTreeSet<&str> = shown.stdout.lines().map(|line| line.split('\t').next().unwrap()).collect();
-    assert!(said.contains("home/kitchen/knives") && said.contains("(unlike the training texts)"), "{shown:#?}");
-    assert!(said.iter().any(|label| *label == "home" || *label == "home/kitchen"), "{shown:#?}");
+    let answers: BTreeSet<&str> = shown.stdout.lines().map(|line| line.split('\t').next().unwrap()).collect();
+    assert!(answers.contains("home/kitchen/knives") && answers.contains("(unlike the training texts)"), "{shown:#?}");
+    assert!(answers.iter().any(|label| *label == "home" || *label == "home/kitchen"), "{shown:#?}");
 }
 
 #[test]

@@ -39,13 +39,13 @@ fn error_message(place: &TestDir, args: &[&str]) -> String {
 fn command_line_errors_are_in_japanese() {
     let place = TestDir::new();
     let says = |args: &[&str], parts: &[&str]| {
-        let said = error_message(&place, args);
+        let message = error_message(&place, args);
         for part in parts {
-            assert!(said.contains(part), "{args:?}: expected {part:?} in {said}");
+            assert!(message.contains(part), "{args:?}: expected {part:?} in {message}");
         }
         // Only names stay English, and no sentence comes from clap.
         for word in ["expected", "error", "invalid", "unexpected", "required", "cannot", "found", "tip:"] {
-            assert!(!said.contains(word), "{args:?}: {word:?} in {said}");
+            assert!(!message.contains(word), "{args:?}: {word:?} in {message}");
         }
     };
     says(&["train", "x.csv", "--epoch", "3"], &["--epoch", "--epochs のことですか"]);
@@ -76,11 +76,11 @@ fn errors_in_worked_examples_are_in_japanese() {
     let place = TestDir::new();
     let says = |example: &str, part: &str| {
         place.write("example.json", example);
-        let said = error_message(&place, &["trace", "--input", "example.json"]);
-        assert!(said.contains(part), "{example}: expected {part:?} in {said}");
+        let message = error_message(&place, &["trace", "--input", "example.json"]);
+        assert!(message.contains(part), "{example}: expected {part:?} in {message}");
         // Only names stay English.
         for word in ["expected", "found", "known", "no claims", "reading", "tracing"] {
-            assert!(!said.contains(word), "{example}: {word:?} in {said}");
+            assert!(!message.contains(word), "{example}: {word:?} in {message}");
         }
     };
     assert!(error_message(&place, &["trace", "--example", "bok"]).contains("bok という計算例はありません"));
@@ -128,9 +128,9 @@ fn prose(line: &str) -> String {
 
 /// Returns the first line of `said` with an English word that is not a name, or with more columns than a terminal.
 /// Command lines are not prose, and an error message may be one line of any length.
-fn japanese_fault(said: &str) -> Option<String> {
+fn japanese_fault(message: &str) -> Option<String> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "-_./\\".contains(c);
-    said.lines().filter(|line| !line.trim_start().starts_with("chumoku ")).find_map(|line| {
+    message.lines().filter(|line| !line.trim_start().starts_with("chumoku ")).find_map(|line| {
         let prose = prose(line);
         let mut words = prose.split(|c| !is_part(c)).map(|word| word.trim_end_matches(['.', '/', '-']));
         let is_word = |word: &&str| word.len() > 1 && word.chars().all(|c| c.is_ascii_alphabetic() || c == '-');
@@ -199,12 +199,12 @@ fn training_scores_and_answers_are_in_japanese() {
     for (asking, asked) in LANGUAGE_REQUESTS.into_iter().enumerate() {
         let out = |name: &str| format!("{name}-{asking}");
         let says = |args: &[&str], parts: &[&str]| {
-            let said = said(&place, args, asked);
-            if let Some(fault) = japanese_fault(&said.replace(&format!("-{asking}"), "")) {
-                panic!("{args:?}: {fault}\nin\n{said}");
+            let message = said(&place, args, asked);
+            if let Some(fault) = japanese_fault(&message.replace(&format!("-{asking}"), "")) {
+                panic!("{args:?}: {fault}\nin\n{message}");
             }
             for part in parts {
-                assert!(said.contains(part), "{args:?}: expected {part:?} in\n{said}");
+                assert!(message.contains(part), "{args:?}: expected {part:?} in\n{message}");
             }
         };
         let model = out("model");
@@ -224,11 +224,12 @@ fn training_scores_and_answers_are_in_japanese() {
         says(&["eval", &model, "again.csv"], &["22 行", "このモデル", "正解 ↓", "警告: 22 行のうち"]);
         // Rows of a file may have any width.
         let answers = ["predict", &model, "--input", "broken.csv"];
-        let told = said(&place, &answers, asked);
-        let talk: String = told.lines().filter(|line| !line.contains(',')).map(|line| line.to_owned() + "\n").collect();
-        assert_eq!(japanese_fault(&talk), None, "{told}");
-        assert!(told.contains("broken.csv:3: テキストを読めません。文字が必要ですが、空です"), "{told}");
-        assert!(told.contains("未回答") && told.contains("最初の理由: broken.csv:3"), "{told}");
+        let reported = said(&place, &answers, asked);
+        let talk: String =
+            reported.lines().filter(|line| !line.contains(',')).map(|line| line.to_owned() + "\n").collect();
+        assert_eq!(japanese_fault(&talk), None, "{reported}");
+        assert!(reported.contains("broken.csv:3: テキストを読めません。文字が必要ですが、空です"), "{reported}");
+        assert!(reported.contains("未回答") && reported.contains("最初の理由: broken.csv:3"), "{reported}");
         let skipping = [&answers[..], &["--skip-bad-rows"]].concat();
         says(&skipping, &["3 行を除きました。最初の理由: "]);
         let words = out("words");
@@ -349,8 +350,8 @@ fn errors_are_in_japanese() {
 fn system_errors_are_reported_once() {
     let place = TestDir::new();
     for args in [&["check", "nowhere.json"][..], &["trace", "--input", "nowhere.json"]] {
-        let said = error_message(&place, args);
-        assert!(said.contains("nowhere.json") && !said.contains("No such file"), "{said}");
+        let message = error_message(&place, args);
+        assert!(message.contains("nowhere.json") && !message.contains("No such file"), "{message}");
     }
 }
 
@@ -359,14 +360,14 @@ fn without_a_request_there_is_no_japanese() {
     let place = TestDir::new();
     place.write("reviews.csv", crate::common::csv(&crate::common::reviews(60)));
     for (out, language) in [("none", None), ("c", Some("C")), ("english", Some("en_US.UTF-8"))] {
-        let asked = (&[][..], language);
-        let trained = said(&place, &["train", "reviews.csv", "--out", out, "--epochs", "1"], asked);
+        let options = (&[][..], language);
+        let trained = said(&place, &["train", "reviews.csv", "--out", out, "--epochs", "1"], options);
         let card = place.read(&format!("{out}/README.md"));
         // The n-grams are in the language of the texts.
         let (card, ngrams) = card.split_once("## Strongest n-grams of each class").unwrap();
         assert!(ngrams.contains("The n-gram model weighs these n-grams most"), "{ngrams}");
-        let said = [trained, said(&place, &["eval", out, "reviews.csv"], asked), card.to_owned()];
-        let whole = said.concat();
+        let expected = [trained, said(&place, &["eval", out, "reviews.csv"], options), card.to_owned()];
+        let whole = expected.concat();
         let is_japanese = |c: char| ('\u{3000}'..'\u{ff00}').contains(&c);
         assert_eq!(whole.lines().find(|line| line.contains(is_japanese)), None);
         for part in

@@ -35,6 +35,20 @@ const GRAMMAR: &str = "its values differ as the grammar or the width of its word
 
 const STAYS_ENGLISH: &[EnglishText] = &[
     english(
+        "verbs of English sentences, next to the Japanese ones",
+        "chumoku/src/builtin/pronouns.rs",
+        &[
+            "stayed near",
+            "lay beside",
+            "stood behind",
+            "sat beside",
+            "rested against",
+            "remained by",
+            "waited behind",
+            "leaned against",
+        ],
+    ),
+    english(
         DOING,
         "chumoku-text/src/",
         &["creating the folder", "opening the data", "reading the data", "writing the file"],

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests write files of their own")]
 
 mod abstain;
+mod architecture;
 mod articles;
 mod attend;
 mod attribution;
@@ -12,6 +13,7 @@ mod bad_output;
 mod bad_usage;
 mod bench;
 mod browser;
+mod builtin_pronouns;
 mod columns;
 mod common;
 mod continued_encoders;
@@ -34,6 +36,7 @@ mod folder;
 mod formats;
 mod hierarchy;
 mod info;
+mod japanese_help;
 mod labels;
 mod language;
 mod language_model;

@@ -167,8 +167,8 @@ fn overlap_with_the_training_rows_is_reported() {
     for (model, known) in [("network", 90), ("model", 100)] {
         // The network held out a tenth of the rows of its file.
         let run = place.run(&["eval", model, "reviews.csv"]).assert_success();
-        let said = format!("{known} of 100 rows have a text that the model was trained or selected on");
-        assert!(run.stderr.contains(&said), "{run:#?}");
+        let expected = format!("{known} of 100 rows have a text that the model was trained or selected on");
+        assert!(run.stderr.contains(&expected), "{run:#?}");
         assert_eq!(
             place.run(&["eval", model, "reviews.csv", "--json"]).assert_success().json()["rows_trained_on"],
             known

@@ -32,7 +32,7 @@ fn no_command_overwrites_its_inputs() {
     fs::hard_link(place.path("model/model.safetensors"), place.path("outside.safetensors")).unwrap();
     #[cfg(unix)]
     std::os::unix::fs::symlink("model/config.json", place.path("soft.json")).unwrap();
-    let said = ["this is an input file; choose another output"];
+    let expected = ["this is an input file; choose another output"];
     let explain = |more: &[&'static str]| [&["explain", "model", "a fine day"], more].concat();
     let mut commands = vec![
         vec!["embed", "bert", "--input", "table.csv", "--out", "table.csv"],
@@ -70,19 +70,19 @@ fn no_command_overwrites_its_inputs() {
     #[cfg(unix)]
     commands.push(vec!["film", "model", "--svg", "soft.json"]);
     for command in commands {
-        place.run_rejected(&command, &said);
+        place.run_rejected(&command, &expected);
     }
     // A table in the folder of the findings, and one that the shell opens.
     fs::create_dir(place.path("findings")).unwrap();
     place.copy_folder(&place.path("model"), "other");
     fs::copy(place.path("table.csv"), place.path("findings/doctor.csv")).unwrap();
-    place.run_rejected(&["doctor", "findings/doctor.csv", "--out", "findings", "--force"], &said);
+    place.run_rejected(&["doctor", "findings/doctor.csv", "--out", "findings", "--force"], &expected);
     #[cfg(target_os = "linux")]
     {
         let before = place.read("table.csv");
         let run = place.run_shell("chumoku embed bert --out table.csv < table.csv");
         assert_eq!((run.code, place.read("table.csv")), (2, before));
-        run.assert_one_error(&said);
+        run.assert_one_error(&expected);
     }
     // Other files may be replaced.
     place.run(&["position", "--model", "model", "--json", "other/metrics.json"]).assert_success();
@@ -293,13 +293,13 @@ fn two_signals_at_once_count_as_one() {
     ["-STOP", "-TERM", "-INT", "-CONT"].into_iter().for_each(kill);
     let run = {
         let mut errors = std::io::BufReader::new(child.stderr.take().unwrap());
-        let mut said = String::new();
-        while !said.contains("stopping") {
-            assert_ne!(std::io::BufRead::read_line(&mut errors, &mut said).unwrap(), 0, "{said}");
+        let mut message = String::new();
+        while !message.contains("stopping") {
+            assert_ne!(std::io::BufRead::read_line(&mut errors, &mut message).unwrap(), 0, "{message}");
         }
         hold.release();
-        std::io::Read::read_to_string(&mut errors, &mut said).unwrap();
-        Run { stderr: said, ..Run::from_output(child.wait_with_output().unwrap()) }
+        std::io::Read::read_to_string(&mut errors, &mut message).unwrap();
+        Run { stderr: message, ..Run::from_output(child.wait_with_output().unwrap()) }
     };
     assert_eq!(run.code, 130, "{run:#?}");
     assert!(run.stderr.contains("continue with") && place.path("model/model.safetensors").exists(), "{run:#?}");

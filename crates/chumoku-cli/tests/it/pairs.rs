@@ -92,8 +92,8 @@ fn both_texts_are_traced() {
     let place = TestDir::new();
     trained(&place, "model", &[]);
     let trace = |text: &str| place.run(&["trace", "--model", "model", "--text", text, "--format", "json"]);
-    let told = trace("A man eats.\tA man sleeps.").assert_success().json();
-    assert!(told["tokens"].as_array().unwrap().contains(&json!("[SEP]")), "{}", told["tokens"]);
+    let report = trace("A man eats.\tA man sleeps.").assert_success().json();
+    assert!(report["tokens"].as_array().unwrap().contains(&json!("[SEP]")), "{}", report["tokens"]);
     place.run_rejected(&["trace", "--model", "model", "--text", "A man eats."], &["--text", "pairs of texts", "tab"]);
 }
 

@@ -40,12 +40,12 @@ fn weights(place: &TestDir, out: &str) -> [String; 3] {
 #[test]
 fn an_encoder_is_pretrained_and_a_classifier_starts_from_it() {
     let place = place();
-    let said = pretrain(&place, "base", "12", &[]);
-    let filled = said.lines().find(|line| line.starts_with("accuracy")).unwrap();
+    let output = pretrain(&place, "base", "12", &[]);
+    let filled = output.lines().find(|line| line.starts_with("accuracy")).unwrap();
     let right: f64 = filled.split_whitespace().nth_back(1).unwrap().parse().unwrap();
     // The texts consist of few words, so most masked tokens follow from the rest.
-    assert!(right > 30.0, "{said}");
-    assert!(said.contains("chumoku train data.csv --from base"), "{said}");
+    assert!(right > 30.0, "{output}");
+    assert!(output.contains("chumoku train data.csv --from base"), "{output}");
     let config = place.json("base/config.json");
     assert_eq!(config["architectures"], json!(["ModernBertForMaskedLM"]));
     let bytes = std::fs::read(place.path("base/model.safetensors")).unwrap();

@@ -146,11 +146,11 @@ for path in sys.argv[2:]:
 /// The largest difference between `predict` and the script over some texts.
 fn difference(python: &Path, place: &TestDir, model: &str, texts: &[&str]) -> f64 {
     let found = recompute(python, place, model, texts);
-    let said = place.run(&[&["predict", model, "--json"][..], texts].concat()).assert_success().json_lines();
-    assert_eq!(said.len(), found.len());
-    let apart = said.iter().zip(&found).map(|(said, found)| {
-        let label = said["label"].as_str().unwrap();
-        (said["probability"].as_f64().unwrap() - found["probabilities"][label].as_f64().unwrap()).abs()
+    let output = place.run(&[&["predict", model, "--json"][..], texts].concat()).assert_success().json_lines();
+    assert_eq!(output.len(), found.len());
+    let apart = output.iter().zip(&found).map(|(output, found)| {
+        let label = output["label"].as_str().unwrap();
+        (output["probability"].as_f64().unwrap() - found["probabilities"][label].as_f64().unwrap()).abs()
     });
     apart.fold(0.0, f64::max)
 }
@@ -182,22 +182,22 @@ fn labels_are_recomputed_of(model: &str, python: &Path, place: &TestDir, texts: 
     let found = recompute(python, place, model, texts);
     let all =
         place.run(&[&["predict", model, "--json", "--top", "2"][..], texts].concat()).assert_success().json_lines();
-    let said = place.run(&[&["predict", model, "--json"][..], texts].concat()).assert_success().json_lines();
+    let output = place.run(&[&["predict", model, "--json"][..], texts].concat()).assert_success().json_lines();
     let named = |labels: &Value| -> Vec<String> {
         let name = |label: &Value| label["label"].as_str().or(label.as_str()).unwrap().to_owned();
         let mut names: Vec<String> = labels.as_array().unwrap().iter().map(name).collect();
         names.sort();
         names
     };
-    for ((all, said), found) in all.iter().zip(&said).zip(&found) {
+    for ((all, output), found) in all.iter().zip(&output).zip(&found) {
         for label in all["labels"].as_array().unwrap() {
             let name = label["label"].as_str().unwrap();
             let apart = label["probability"].as_f64().unwrap() - found["probabilities"][name].as_f64().unwrap();
             assert!(apart.abs() < 1e-5, "{name}: {apart:e}");
         }
-        assert_eq!(named(&said["labels"]), named(&found["labels"]), "{said}");
+        assert_eq!(named(&output["labels"]), named(&found["labels"]), "{output}");
     }
-    assert_eq!(named(&said[texts.len() - 2]["labels"]), ["food", "price"]);
+    assert_eq!(named(&output[texts.len() - 2]["labels"]), ["food", "price"]);
 }
 
 /// Tensors of f32 by name: shape, bytes.
@@ -242,8 +242,8 @@ fn every_network_setting_matches_the_documentation() {
     let Some(python) = python() else { return };
     let texts = &TEXTS[..4];
     let probability = |place: &TestDir, model: &str| {
-        let said = place.run(&["predict", model, "--json", texts[0]]).assert_success().json();
-        said["probability"].as_f64().unwrap()
+        let output = place.run(&["predict", model, "--json", texts[0]]).assert_success().json();
+        output["probability"].as_f64().unwrap()
     };
     // Uses the network alone, so the effect of a setting is visible.
     let alone = json!({ "blend": { "attention": 3.0, "ngrams": 0.0 } });
@@ -305,13 +305,13 @@ fn translators_are_recomputed() {
     let sources = ["3 May 1999", "猫は犬を見た。", "先生 2024", "x"];
     let check = |place: &TestDir, model: &str| {
         let found = recompute(&python, place, model, &sources);
-        let said = place
+        let output = place
             .run(&[&["translate", model, "--beam", "1", "--json"][..], &sources[..]].concat())
             .assert_success()
             .json_lines();
-        for (said, found) in said.iter().zip(&found) {
-            assert_eq!(said["translation"], found["translation"], "{model}");
-            let apart = said["score"].as_f64().unwrap() - found["score"].as_f64().unwrap();
+        for (output, found) in output.iter().zip(&found) {
+            assert_eq!(output["translation"], found["translation"], "{model}");
+            let apart = output["score"].as_f64().unwrap() - found["score"].as_f64().unwrap();
             assert!(apart.abs() < 1e-5, "{model}: {apart:e}");
         }
     };
@@ -339,9 +339,9 @@ fn language_models_are_recomputed() {
     for tokens in ["characters", "subwords", "words"] {
         let model = format!("lm-{tokens}");
         let found = recompute(&python, place, &model, &[&document, "the cat"]);
-        let said = place.run(&["eval", &model, "document.txt", "--json"]).assert_success().json();
-        assert_eq!(said["tokens"], found[0]["tokens"]);
-        let apart = said["loss"].as_f64().unwrap() - found[0]["loss"].as_f64().unwrap();
+        let output = place.run(&["eval", &model, "document.txt", "--json"]).assert_success().json();
+        assert_eq!(output["tokens"], found[0]["tokens"]);
+        let apart = output["loss"].as_f64().unwrap() - found[0]["loss"].as_f64().unwrap();
         assert!(apart.abs() < 1e-5, "{model}: {apart:e}");
         let args = ["generate", &model, "the cat", "--temperature", "0", "--max-tokens", "20"];
         let continued = format!("the cat{}", found[1]["continued"].as_str().unwrap());

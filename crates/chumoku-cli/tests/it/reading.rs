@@ -110,11 +110,11 @@ fn spelling_variants_of_labels_are_named_and_merged() {
     // Evaluation reads files in the same way.
     place.run(&["eval", "merged", "a.csv"]).assert_success();
     // The doctor names the cause before its findings.
-    let said = place.run(&["doctor", "a.csv"]).assert_success().stdout;
-    let cause = said.find("6 labels look like 2").unwrap_or_else(|| panic!("{said}"));
+    let output = place.run(&["doctor", "a.csv"]).assert_success().stdout;
+    let cause = output.find("6 labels look like 2").unwrap_or_else(|| panic!("{output}"));
     assert!(
-        said.find("abel noise").or(said.find("abels are not checked")).is_some_and(|noise| cause < noise),
-        "{said}"
+        output.find("abel noise").or(output.find("abels are not checked")).is_some_and(|noise| cause < noise),
+        "{output}"
     );
     assert!(!place.run(&["doctor", "a.csv", "--merge-labels"]).assert_success().stdout.contains("look like"));
 }
@@ -151,6 +151,41 @@ fn several_training_files_are_read_in_the_given_order() {
     place.write("d.csv", table("text,kind", &all[..9], |[text, label]| format!("{text},{label}")));
     place.run_rejected(&["train", "a.csv", "d.csv"], &["d.csv", "expected the columns of a.csv", "“kind”"]);
     place.run_rejected(&["train", "a.csv", "missing.csv"], &["missing.csv"]);
+}
+
+#[test]
+fn labels_that_training_files_write_differently_are_named() {
+    let place = TestDir::new();
+    let all = rows(60);
+    let of = |rows: &[[String; 2]], written: fn(&str) -> String| {
+        table("text,label", rows, |[text, label]| format!("{text},{}", written(label)))
+    };
+    place.write("a.csv", of(&all[..30], str::to_owned));
+    place.write("b.csv", of(&all[30..], str::to_uppercase));
+    let files = ["train", "a.csv", "b.csv"];
+    let run = place.run(&[&files[..], &NGRAMS[..]].concat()).assert_success();
+    let note = "b.csv: labels are written differently than in the files before (“HAM” in b.csv, “ham” in a.csv;";
+    assert!(run.stderr.contains(note) && run.stderr.contains("--merge-labels"), "{run:#?}");
+    let run = place.run(&[&files[..], &["--merge-labels", "--force"], &NGRAMS[..]].concat()).assert_success();
+    assert!(!run.stderr.contains("written differently"), "{run:#?}");
+    // A base model is one of the files before.
+    place.run(&["train", "a.csv", "--model", "ngrams", "--out", "base"]).assert_success();
+    let run = place.run(&["train", "b.csv", "--from", "base", "--out", "further"]).assert_success();
+    assert!(run.stderr.contains("(“HAM” in b.csv, “ham” in base;"), "{run:#?}");
+    place.write("c.csv", of(&all[30..], |label| (if label == "ham" { "0" } else { "1" }).to_owned()));
+    let run = place.run(&[&["train", "a.csv", "c.csv", "--force"], &NGRAMS[..]].concat()).assert_success();
+    assert!(run.stderr.contains("c.csv: no label is in the files before: found “0”, “1”"), "{run:#?}");
+    // Numbers: one format goes with another only where a file may mix them.
+    let ratings = |of: &str| {
+        table("text,rating", &all[..30], |[text, _]| format!("{text},{}{of}", text.as_bytes()[text.len() - 1] % 4))
+    };
+    place.write("five.csv", ratings("/5"));
+    place.write("ten.csv", ratings("/10"));
+    place.write("plain.csv", ratings(""));
+    let score = ["train", "five.csv", "plain.csv", "--task", "score", "--force"];
+    place.run(&[&score[..], &NGRAMS[..]].concat()).assert_success();
+    let score = ["train", "five.csv", "ten.csv", "--task", "score", "--force"];
+    place.run_rejected(&score, &["error: ten.csv: reading the numbers", "five.csv, such as “0/5”, found “0/10”"]);
 }
 
 #[test]
@@ -217,6 +252,6 @@ fn an_ambiguity_stops_with_the_flags_that_decide() {
         }),
     );
     place.run_rejected(&["train", "b.csv"], &["b.csv: choosing the text column", "--text"]);
-    let said = place.run(&["train", "https://example.org/train.csv"]);
-    assert!(said.code == 2 && said.stderr.contains("download it first"), "{said:#?}");
+    let output = place.run(&["train", "https://example.org/train.csv"]);
+    assert!(output.code == 2 && output.stderr.contains("download it first"), "{output:#?}");
 }

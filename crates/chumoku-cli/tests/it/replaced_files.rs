@@ -185,7 +185,7 @@ fn hugging_face_folders_replaced_during_loading_are_never_mixed() {
 #[test]
 fn a_service_loads_and_reloads_one_model() {
     let place = two_classifiers(&["--model", "ngrams"]);
-    let asked = json!({ "inputs": TEXT, "full": true });
+    let request = json!({ "inputs": TEXT, "full": true });
     let answer = |name: &str| place.run_uncached(&["predict", name, TEXT, "--json"]).assert_success().json();
     let [old, new] = ["old", "new"].map(answer);
     place.copy_folder(&place.path("old"), "model");
@@ -198,24 +198,24 @@ fn a_service_loads_and_reloads_one_model() {
         replace_file(&place, "new", "model");
         hold.release();
         let mut server = server.join().unwrap();
-        assert_eq!(server.post_json("/predict", &asked), new);
+        assert_eq!(server.post_json("/predict", &request), new);
         server.send_signal("TERM");
         assert_eq!(server.wait_for_exit(), 0);
     });
     // While it runs.
     let hold = HoldPoint::at("weights:2");
     let mut server = Server::start_held(&place, &["model"], &hold);
-    assert_eq!(server.post_json("/predict", &asked), new);
+    assert_eq!(server.post_json("/predict", &request), new);
     replace_file(&place, "old", "model");
     server.send_signal("HUP");
     hold.wait_until_reached();
     // The old model answers meanwhile.
-    assert_eq!(server.post_json("/predict", &asked), new);
+    assert_eq!(server.post_json("/predict", &request), new);
     replace_file(&place, "new", "model");
     replace_file(&place, "old", "model");
     hold.release();
     server.wait_for_line("new model (ngrams)");
-    assert_eq!(server.post_json("/predict", &asked), old);
+    assert_eq!(server.post_json("/predict", &request), old);
     server.send_signal("TERM");
     assert_eq!(server.wait_for_exit(), 0);
 }

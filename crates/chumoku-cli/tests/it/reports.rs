@@ -157,7 +157,8 @@ fn the_report_fits_a_screen_and_names_the_command_for_the_rest() {
             let lines = 1 + lines_on_screen(done) + lines_on_screen(&run.stdout);
             assert!(lines <= 24, "{lines} lines: {run:#?}");
             // In a file, lines that programs search for are not wrapped.
-            let is_one = |line: &str| line.starts_with("Advice") || line.starts_with("Never predicted");
+            let is_one =
+                |line: &str| ["Advice", "Never predicted", "  chumoku "].iter().any(|begin| line.starts_with(begin));
             assert!(run.stdout.lines().all(|line| line.width() <= 80 || is_one(line)), "{run:#?}");
             let rest = format!("chumoku info {name} --report");
             assert!(
@@ -264,13 +265,13 @@ fn promises_broken_by_the_test_rows_are_named() {
     };
     let (short, full, promises) = report("unlike.tsv");
     assert!(promises.iter().all(|promise| promise["broken"] == "unlike"), "{promises:?}");
-    let said = "less than promised: these rows differ from the validation rows";
+    let expected = "less than promised: these rows differ from the validation rows";
     let mut lines = short.lines().skip_while(|line| !line.starts_with("Abstaining when unsure"));
-    assert!(lines.nth(1).unwrap().contains(said), "{short}");
-    assert_eq!(full.matches(said).count(), promises.len(), "{full}");
+    assert!(lines.nth(1).unwrap().contains(expected), "{short}");
+    assert_eq!(full.matches(expected).count(), promises.len(), "{full}");
     let (short, full, promises) = report("like.tsv");
     assert!(promises.iter().all(|promise| promise["broken"] != "unlike"), "{promises:?}");
-    assert!(!short.contains(said) && !full.contains(said), "{full}");
+    assert!(!short.contains(expected) && !full.contains(expected), "{full}");
 }
 
 /// Near the ceiling, and if half of the rows give the same score, the run suggests n-grams only.
@@ -299,7 +300,7 @@ fn a_run_suggests_ngrams_if_a_transformer_adds_little() {
     let run = place.run(&["train", "flat.tsv", "--epochs", "1", "--out", "flat"]).assert_success();
     assert!(run.stderr.contains("n-grams learn as much from half of the rows as from all"), "{run:#?}");
     // Two hundred rows with many words are too few for either.
-    let run = place.run(&["train", "--epochs", "1", "--out", "reviews"]).assert_success();
+    let run = place.run(&["train", "--builtin", "reviews", "--epochs", "1", "--out", "reviews"]).assert_success();
     assert!(!run.stderr.contains("offer "), "{run:#?}");
     assert!(run.stdout.lines().last().unwrap().contains("A pretrained encoder (multilingual-e5-small)"), "{run:#?}");
 }
@@ -370,8 +371,8 @@ fn answers_can_be_optimized_for_macro_f1() {
         }
         assert!(rare > 50, "{rare}");
         // The user's threshold takes precedence.
-        let asked = place.run(&[&predict[..], &["--threshold", "rare=0.99"]].concat()).assert_success().json_lines();
-        assert!(asked.iter().all(|row| row["label"] == "common"));
+        let answers = place.run(&[&predict[..], &["--threshold", "rare=0.99"]].concat()).assert_success().json_lines();
+        assert!(answers.iter().all(|row| row["label"] == "common"));
         // Promises apply to these predictions. Fewer of them are right.
         let last =
             |metrics: &serde_json::Value| metrics["risk_coverage"].as_array().unwrap().last().unwrap()[2].clone();

@@ -237,8 +237,8 @@ fn numbers_may_have_a_unit() {
     place.write("stars.csv", with(" stars"));
     for data in ["plain", "stars"] {
         let file = format!("{data}.csv");
-        let told = place.run(&["train", &file, "--epochs", "1", "--out", data]).assert_success().stderr;
-        assert_eq!(told.contains("written like") && told.contains(" stars”"), data == "stars", "{told}");
+        let output = place.run(&["train", &file, "--epochs", "1", "--out", data]).assert_success().stderr;
+        assert_eq!(output.contains("written like") && output.contains(" stars”"), data == "stars", "{output}");
     }
     let model = |data: &str| std::fs::read(place.path(&format!("{data}/model.safetensors"))).unwrap();
     assert!(model("plain") == model("stars"));

@@ -47,10 +47,10 @@ fn files() -> usize {
 
 #[test]
 fn thousands_of_connections_may_be_idle() {
-    let wanted = if exhaustive("chumoku-cli") { 10_000 } else { 2_000 };
-    let most = wanted.min(files().saturating_sub(200));
-    if most < wanted {
-        println!("{most} connections instead of {wanted}: raise `ulimit -n`");
+    let requested = if exhaustive("chumoku-cli") { 10_000 } else { 2_000 };
+    let most = requested.min(files().saturating_sub(200));
+    if most < requested {
+        println!("{most} connections instead of {requested}: raise `ulimit -n`");
     }
     // A limit above their number, and one below it.
     for (count, room) in [(most, most + 100), (most / 10, most / 20)] {
@@ -118,8 +118,11 @@ fn check(reply: &Reply, sent: &[u8]) {
         400 | 431 if reply.body.is_empty() => {}
         400 | 403 | 404 | 405 | 408 | 413 | 415 | 422 | 424 => {
             let body = reply.json();
-            let said = body["error"].as_str().or(body["message"].as_str());
-            assert!(body["error_type"].is_string() && said.is_some_and(|said| said.len() > 10), "{reply:?} to {shown}");
+            let message = body["error"].as_str().or(body["message"].as_str());
+            assert!(
+                body["error_type"].is_string() && message.is_some_and(|message| message.len() > 10),
+                "{reply:?} to {shown}"
+            );
         }
         // An unsupported expectation.
         417 | 501 | 505 => {}

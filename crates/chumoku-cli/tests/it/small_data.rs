@@ -52,11 +52,11 @@ fn ngrams_decide_alone_unless_the_network_clearly_helps() {
     let run = |out: &str, threads: &str| {
         place.run(&[&TRAIN[..], &["--out", out, "--epochs", "2", "--threads", threads]].concat()).assert_success()
     };
-    let said = run("one", "1");
-    let told = said.stdout.replace('\n', " ");
+    let output = run("one", "1");
+    let text = output.stdout.replace('\n', " ");
     assert!(
-        told.contains("the n-grams decide almost alone, by") && told.contains("-fold cross-validation over 60 rows"),
-        "{told}"
+        text.contains("the n-grams decide almost alone, by") && text.contains("-fold cross-validation over 60 rows"),
+        "{text}"
     );
     let found = metrics(&place, "one");
     let choice = &found["choice"];
@@ -82,10 +82,10 @@ fn ngrams_decide_alone_unless_the_network_clearly_helps() {
         assert_eq!(sha256(&place.path("one").join(file)), sha256(&place.path("two").join(file)), "{file}");
     }
     let japanese = [&TRAIN[..], &["--out", "three", "--epochs", "1", "--lang", "ja"]].concat();
-    let said = place.run(&japanese).assert_success().stdout;
+    let output = place.run(&japanese).assert_success().stdout;
     let report = place.run(&["info", "three", "--report", "--lang", "ja"]).assert_success().stdout;
     assert!(report.contains("選択: ほぼ n-gram だけで判断します") && report.contains("最後のエポック 1 "), "{report}");
-    assert!(said.contains("交差検証") && said.contains("ほぼ n-gram だけで判断します"), "{said}");
+    assert!(output.contains("交差検証") && output.contains("ほぼ n-gram だけで判断します"), "{output}");
 }
 
 #[test]
@@ -96,9 +96,9 @@ fn a_fully_frozen_encoder_gives_a_solved_regression() {
         let run = [&run.concat()[..], &["--precision", "highest"]].concat();
         place.run(&run).assert_success()
     };
-    let said = frozen("one", &["--threads", "1"]);
+    let output = frozen("one", &["--threads", "1"]);
     for part in ["-fold cross-validation over 60 rows", "logistic regression on the encoder's vectors"] {
-        assert!(said.stdout.replace('\n', " ").contains(part), "{part}: {}", said.stdout);
+        assert!(output.stdout.replace('\n', " ").contains(part), "{part}: {}", output.stdout);
     }
     // The regression has no steps, so the number of epochs changes nothing; nor do threads.
     frozen("two", &["--threads", "2", "--epochs", "3"]);
@@ -165,8 +165,8 @@ fn a_sentence_encoder_is_tried_both_ways() {
     let run = |from: &str, more: &[&str]| {
         let out = format!("of-{from}{}", more.join(""));
         let args = [&TRAIN[..], &["--from", from, "--out", &out, "--epochs", "2"], more].concat();
-        let said = place.run(&args).assert_success();
-        (said.stdout, metrics(&place, &out))
+        let output = place.run(&args).assert_success();
+        (output.stdout, metrics(&place, &out))
     };
     let (said, found) = run("sentences", &[]);
     let choice = &found["choice"];
@@ -191,8 +191,8 @@ fn a_sentence_encoder_is_tried_both_ways() {
         (metrics(&place, "chosen"), place.run(&["info", "chosen", "--report"]).assert_success().stdout);
     let chosen = found["choice"]["epochs"].as_u64().unwrap();
     assert_eq!(found["epochs"], chosen);
-    let said = format!("after epoch {chosen}, the last: cross-validation chose {chosen} epochs.");
-    assert!(report.contains(&said) && !report.contains(", the best."), "{report}");
+    let expected = format!("after epoch {chosen}, the last: cross-validation chose {chosen} epochs.");
+    assert!(report.contains(&expected) && !report.contains(", the best."), "{report}");
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn labels_have_their_own_thresholds() {
 fn invalid_thresholds_are_rejected() {
     let place = TestDir::new();
     trained(&place, &["--model", "ngrams"]);
-    let said = |more: &[&str]| {
+    let output = |more: &[&str]| {
         let run = place.run(&[&["predict", "model", "a text"][..], more].concat());
         assert_eq!(run.code, 2, "{run:#?}");
         run.stderr
@@ -149,14 +149,14 @@ fn invalid_thresholds_are_rejected() {
         ),
         (&["--threshold", "food=0.5", "--abstain", "0.9"], "cannot be used with"),
     ] {
-        let said = said(flags);
-        assert!(said.contains(expected), "{flags:?}: {said}");
+        let output = output(flags);
+        assert!(output.contains(expected), "{flags:?}: {output}");
     }
     // A folder from a version without thresholds.
     let mut config = place.json("model/config.json");
     config["caution"].as_object_mut().unwrap().remove("classes").unwrap();
     place.write("model/config.json", config.to_string());
-    assert!(said(&["--precision-at-least", "food=0.9"]).contains("train it again"));
+    assert!(output(&["--precision-at-least", "food=0.9"]).contains("train it again"));
 }
 
 #[test]
@@ -170,10 +170,10 @@ fn classes_with_more_weight_are_predicted_more_often() {
             recalls.push(figures(&rows, "sport")[1]);
             // The weights in the losses of the network and of the n-grams.
             let metrics = place.json("model/metrics.json");
-            let told = if model == "ngrams" { &metrics["class_weights"] } else { &metrics["plan"]["class_weights"] };
-            let [food, sport, travel] = [0, 1, 2].map(|class| told[class].as_f64().unwrap());
+            let report = if model == "ngrams" { &metrics["class_weights"] } else { &metrics["plan"]["class_weights"] };
+            let [food, sport, travel] = [0, 1, 2].map(|class| report[class].as_f64().unwrap());
             let times = weights.strip_prefix("sport=").map_or(1.0, |times| times.parse().unwrap());
-            assert!((sport / food - times).abs() < 1e-5 * times && food == travel, "{model}, {weights}: {told}");
+            assert!((sport / food - times).abs() < 1e-5 * times && food == travel, "{model}, {weights}: {report}");
         }
         assert!(recalls[0] + 0.01 < recalls[1] && recalls[1] + 0.01 < recalls[2], "{model}: {recalls:?}");
     }

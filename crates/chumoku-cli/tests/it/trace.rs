@@ -720,3 +720,41 @@ fn an_encoder_trace_ends_at_the_vector_of_embed() {
     place.run_rejected(&["trace", "--model", "bert", "--text", "x", "--layer", "9"], &["layers 1 to"]);
     place.run_rejected(&["trace", "--model", "bert", "--text", " "], &["empty"]);
 }
+
+#[test]
+fn saturation_of_softmax_is_drawn_with_its_numbers() {
+    let place = TestDir::new();
+    let run = place.run(&["trace", "--saturation", "--format", "json"]).assert_success().json();
+    let widths = run["widths"].as_array().unwrap();
+    assert_eq!(widths.len(), 11);
+    let number = |row: &Value, which: &str, what: &str| row[which][what].as_f64().unwrap();
+    let last = &widths[10];
+    assert_eq!(last["d_k"], 1024);
+    assert!(number(last, "plain", "largest") > 0.95 && number(last, "scaled", "largest") < 0.5, "{last}");
+    assert!(number(last, "plain", "jacobian") < 0.1 && number(last, "scaled", "jacobian") > 0.15, "{last}");
+    let text = place.run(&["trace", "--saturation"]).assert_success().stdout;
+    assert!(text.contains("Softmax saturates") && text.contains("1024"), "{text}");
+    let japanese = place.run(&["trace", "--saturation", "--lang", "ja"]).assert_success().stdout;
+    assert!(japanese.contains("飽和する"), "{japanese}");
+    place.run_rejected(&["trace", "--saturation", "--format", "latex"], &["--format", "text, html or json"]);
+    place.run_rejected(&["trace", "--saturation", "--example", "book"], &["--example"]);
+    place.run_rejected(&["trace", "--example", "book", "--svg", "a.svg"], &["--beam <N>|--saturation"]);
+    place.run(&["trace", "--saturation", "--out", "a.html"]).assert_success();
+    assert!(place.read("a.html").contains("d_k"));
+}
+
+#[test]
+fn likely_mistakes_are_named_in_both_languages() {
+    let place = TestDir::new();
+    place.write(
+        "hand.json",
+        r#"{"inputs": {"Q": [[1, 1, 1, 1]], "K": [[0, 0, 0, 0], [1, 1, 1, 1]]}, "claims": {"scaled": [["0.0", "1.0"]]}}"#,
+    );
+    let run = place.run(&["check", "hand.json"]);
+    assert!(run.code == 1 && run.stdout.contains("likely mistake: divided by d_k instead of √d_k"), "{run:?}");
+    let japanese = place.run(&["check", "hand.json", "--lang", "ja"]).stdout;
+    assert!(japanese.contains("考えられる間違い: √d_k ではなく d_k で割っている"), "{japanese}");
+    let json: Value = serde_json::from_str(&place.run(&["check", "hand.json", "--json"]).stdout).unwrap();
+    assert_eq!(json["steps"][0]["mistake"]["kind"], "divided_by_d_k", "{json}");
+    assert_eq!((&json["ok"], &json["file"]), (&false.into(), &"hand.json".into()));
+}

@@ -1,6 +1,6 @@
 //! Translators on the command line: trained on pairs, exact, used, and rejected for other tasks.
 
-use crate::common::{TestDir, sha256};
+use crate::common::{TestDir, next_random, sha256};
 use std::fs;
 
 /// Lines of numbers as words, and the same in digits.
@@ -201,4 +201,27 @@ fn invalid_requests_are_rejected() {
     config["target_vocab_size"] = 3.into();
     place.write("model/config.json", config.to_string());
     refuses(&["translate", "model", "x"], &["tokenizer.json", "belongs to another model"]);
+}
+
+/// By default training ends because the validation loss no longer falls, not because the plan does. Here the pairs have
+/// no rule, so nothing can be learned for the validation pairs.
+#[test]
+fn training_goes_on_until_the_validation_loss_stops_falling() {
+    let place = TestDir::new();
+    let mut state = 7;
+    let mut word = || (0..6).map(|_| char::from(b'a' + (26.0 * next_random(&mut state)) as u8)).collect::<String>();
+    let pairs: String = (0..300).map(|_| format!("{}\t{}\n", word(), word())).collect();
+    place.write("pairs.tsv", format!("from\tto\n{pairs}"));
+    let run = place.run(&["train", "pairs.tsv", "--task", "translate", "--out", "model"]).assert_success();
+    let metrics = place.json("model/metrics.json");
+    let number = |value: &serde_json::Value| value.as_u64().unwrap();
+    let (epochs, best) = (number(&metrics["epochs"]), number(&metrics["best_epoch"]));
+    let [planned, patience] = ["epochs", "patience"].map(|key| number(&metrics["plan"][key]));
+    assert!(planned > 60 && epochs < planned && epochs == best + patience, "{epochs} {best} {planned} {patience}");
+    assert!(!run.stderr.contains("was the best: the model was still improving"), "{run:#?}");
+    // Two epochs are too few: the last one is the best, and the run says how to go on.
+    let args = ["train", "pairs.tsv", "--task", "translate", "--epochs", "2", "--out", "short"];
+    let run = place.run(&args).assert_success();
+    assert_eq!(place.json("short/metrics.json")["best_epoch"], 2);
+    assert!(run.stderr.contains("the last epoch, 2, was the best") && run.stderr.contains("--epochs 4"), "{run:#?}");
 }

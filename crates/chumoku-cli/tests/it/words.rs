@@ -179,8 +179,8 @@ fn objects_with_spans_train_the_same_model() {
     }
     // Without any known key, the message lists the existing ones.
     place.write("other.jsonl", objects(10, 1).replace("\"spans\"", "\"names\""));
-    let asked = ["train", "other.jsonl", "--task", "tag", "--out", "x"];
-    place.run_rejected(&asked, &["other.jsonl:1", "no spans among", "“names”", "--label"]);
+    let args = ["train", "other.jsonl", "--task", "tag", "--out", "x"];
+    place.run_rejected(&args, &["other.jsonl:1", "no spans among", "“names”", "--label"]);
 }
 
 #[test]
@@ -191,11 +191,11 @@ fn spans_that_cut_words_are_reported() {
         format!("{}\n", json!({ "text": format!("Annabel waits {i}"), "spans": [[start, end, "person"]] }))
     };
     place.write("train.jsonl", (0..40).map(row).collect::<String>());
-    let said = trained(&place, "train.jsonl", "model", &[]).stderr;
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let output = trained(&place, "train.jsonl", "model", &[]).stderr;
+    let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
     let words =
         "warning: 10 of 40 spans begin or end within a word, such as “nnab” (train.jsonl:1, 1 to 5): training uses";
-    assert!(said.contains(words), "{said}");
+    assert!(output.contains(words), "{output}");
     // If all spans are whole words, there is no message.
     place.write("whole.jsonl", objects(160, 1));
     assert!(!trained(&place, "whole.jsonl", "whole", &[]).stderr.contains("within a word"));

@@ -157,9 +157,9 @@ fn union(ranges: impl Iterator<Item = Range<usize>>) -> Range<usize> {
     ranges.filter(|range| !range.is_empty()).reduce(join).unwrap_or(0..0)
 }
 
-/// Returns the part of `seen` in the block of `keys`, in whole grains from its first key.
-fn columns(seen: &Range<usize>, keys: &Range<usize>) -> Option<KeyColumns> {
-    let (from, to) = (seen.start.max(keys.start), seen.end.min(keys.end));
+/// Returns the part of `visible` in the block of `keys`, in whole grains from its first key.
+fn columns(visible: &Range<usize>, keys: &Range<usize>) -> Option<KeyColumns> {
+    let (from, to) = (visible.start.max(keys.start), visible.end.min(keys.end));
     (from < to).then(|| KeyColumns::new((from - keys.start) / GRAIN * GRAIN, (to - keys.start).next_multiple_of(GRAIN)))
 }
 

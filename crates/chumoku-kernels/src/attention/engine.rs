@@ -73,9 +73,9 @@ pub(super) struct VisibleSpan {
 impl VisibleSpan {
     /// Restricts the visible range to `columns`.
     #[inline(always)]
-    pub(super) fn new(columns: KeyColumns, seen: Range<usize>) -> Self {
+    pub(super) fn new(columns: KeyColumns, visible: Range<usize>) -> Self {
         let clamp = |col: usize| col.clamp(columns.from, columns.to);
-        VisibleSpan { columns, first_visible: clamp(seen.start), end_visible: clamp(seen.end) }
+        VisibleSpan { columns, first_visible: clamp(visible.start), end_visible: clamp(visible.end) }
     }
 
     /// Returns the same columns with none of them visible.

@@ -204,7 +204,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
         let dropout_mask = args.dropout.map(|dropout| DropoutMask::new(dropout.rate, dropout.random));
         kept.resize(if dropout_mask.is_some() { E::QUERY_BLOCK * KEY_BLOCK / 16 } else { 0 }, 0);
         let transform = ScoreTransform::new(args);
-        let seen = unit.visible_keys(blocks);
+        let visible = unit.visible_keys(blocks);
         // If every query sees every key, a non-finite value affects all results and is visible there. For a few blocks,
         // bounds cost more than checking the scores.
         let is_open = E::PACKS_WEIGHTS
@@ -214,7 +214,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
             && dropout_mask.is_none()
             && blocks
                 .iter()
-                .all(|block| block.visible_keys_of(0) == seen && block.visible_keys_of(block.count - 1) == seen);
+                .all(|block| block.visible_keys_of(0) == visible && block.visible_keys_of(block.count - 1) == visible);
         let scale_log2 = ScoreUnit::new(args).scale_log2;
         let [staged, squares, bounds] = [staged, squares, bounds].map(ScratchBuffer::into_f32);
         UnitForward {
@@ -248,10 +248,10 @@ impl<'a, E: Engine> UnitForward<'a, E> {
     /// Iterates over the blocks of keys that some query sees.
     #[inline(always)]
     fn key_blocks(&self) -> impl Iterator<Item = Range<usize>> + use<E> {
-        let seen = self.unit.visible_keys(self.blocks);
-        (seen.start / KEY_BLOCK * KEY_BLOCK..seen.end)
+        let visible = self.unit.visible_keys(self.blocks);
+        (visible.start / KEY_BLOCK * KEY_BLOCK..visible.end)
             .step_by(KEY_BLOCK)
-            .map(move |first| first..seen.end.min(first + KEY_BLOCK))
+            .map(move |first| first..visible.end.min(first + KEY_BLOCK))
     }
 
     /// Packs all queries, and computes the factor `|scale · log₂ e| · |q|` of each. Times `|k|`, it bounds the score.

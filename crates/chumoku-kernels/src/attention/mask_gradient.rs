@@ -111,9 +111,9 @@ impl EngineOp for MaskGradientTask<'_> {
         let dropout_mask = args.dropout.map(|dropout| DropoutMask::new(dropout.rate, dropout.random));
         let dropout_factor = simd.splat(dropout_mask.map_or(1.0, |keep| keep.factor()));
         let mut dropout_bits = vec![0xFFFFu16; E::QUERY_BLOCK * KEY_BLOCK / 16];
-        let seen = unit.visible_keys(&blocks);
-        for first_key in (seen.start / KEY_BLOCK * KEY_BLOCK..seen.end).step_by(KEY_BLOCK) {
-            let of_block = first_key..seen.end.min(first_key + KEY_BLOCK);
+        let visible = unit.visible_keys(&blocks);
+        for first_key in (visible.start / KEY_BLOCK * KEY_BLOCK..visible.end).step_by(KEY_BLOCK) {
+            let of_block = first_key..visible.end.min(first_key + KEY_BLOCK);
             let count = of_block.len();
             for (from, to) in [(args.key, &mut keys), (args.value, &mut values)] {
                 let source = SourceRows { from, sequence: unit.sequence, head: unit.key_head, first: first_key, count };

@@ -209,9 +209,9 @@ impl<T: Element> Attention<'_, T> {
         first: usize,
         scores: &mut [T::Sum],
     ) -> bool {
-        let seen = self.params.visible_keys(s, i);
+        let visible = self.params.visible_keys(s, i);
         let within = |j: usize| j.clamp(first, first + scores.len()) - first;
-        let (start, end) = (within(seen.start), within(seen.end));
+        let (start, end) = (within(visible.start), within(visible.end));
         scores[..start].fill(T::Sum::NEG_INFINITY);
         scores[end.max(start)..].fill(T::Sum::NEG_INFINITY);
         let keys = || (first + start..).zip(start..end);
@@ -289,9 +289,9 @@ impl<'a, T: Element> HeadScores<'a, T> {
         let dim = args.query.dim();
         let mut keys = 0..args.params.key_count(s);
         if stage >= ScoreStage::Masked {
-            let seen = || queries.clone().map(|i| args.params.visible_keys(s, i)).filter(|range| !range.is_empty());
-            let start = seen().map(|range| range.start).min().unwrap_or(0);
-            keys = start..seen().map(|range| range.end).max().unwrap_or(start);
+            let visible = || queries.clone().map(|i| args.params.visible_keys(s, i)).filter(|range| !range.is_empty());
+            let start = visible().map(|range| range.start).min().unwrap_or(0);
+            keys = start..visible().map(|range| range.end).max().unwrap_or(start);
         }
         // A sink is one more score, in an additional column.
         let sink = args
@@ -338,8 +338,8 @@ impl<'a, T: Element> HeadScores<'a, T> {
     /// [`ScoreStage::Masked`] on, it skips keys outside the query's range.
     fn recompute_nonfinite(&self, stage: ScoreStage, query: usize, first: usize, scores: &mut [T::Sum]) {
         let &HeadScores { args, s, h, .. } = self;
-        let seen = if stage >= ScoreStage::Masked { args.params.visible_keys(s, query) } else { 0..usize::MAX };
-        for (j, score) in (first..).zip(scores).filter(|(j, score)| seen.contains(j) && !score.is_finite()) {
+        let visible = if stage >= ScoreStage::Masked { args.params.visible_keys(s, query) } else { 0..usize::MAX };
+        for (j, score) in (first..).zip(scores).filter(|(j, score)| visible.contains(j) && !score.is_finite()) {
             let key = args.key.row(s, args.params.key_head(h), j);
             *score = T::Sum::round_from(args.params.scale * dot(args.query.row(s, h, query), key));
         }

@@ -436,14 +436,14 @@ unsafe fn split_k_part<const TERMS: usize>(
                 // this region. Blocks that are added to were written by earlier depth blocks.
                 unsafe {
                     let c = sums.partial.ptr(sums.start + at);
-                    let wanted = (rows.len() - i * BLOCK_SIDE).min(BLOCK_SIDE);
+                    let height = (rows.len() - i * BLOCK_SIDE).min(BLOCK_SIDE);
                     multiply_block::<TERMS>(
                         &blocks,
                         &a[..used],
                         &b[..used],
                         c,
                         sums.stride,
-                        wanted,
+                        height,
                         from > depth.start,
                     );
                 }

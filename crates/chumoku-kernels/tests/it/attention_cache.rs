@@ -191,15 +191,15 @@ fn select_reorders_sequences() {
         let view = |x, dim| Heads::packed(x, &offsets, heads, dim, heads * dim).unwrap();
         cache.append(view(&key, dims[0]), view(&value, dims[1])).unwrap();
         let count = plain.len();
-        let wanted: Vec<usize> = match round % 4 {
+        let order: Vec<usize> = match round % 4 {
             // A shuffle with repetitions, one with more sequences, a subset, and the reverse order.
             0 => (0..count).map(|_| random.below(count)).collect(),
             1 => (0..count.min(4) + 2).map(|_| random.below(count)).collect(),
             2 => (0..count).filter(|s| s % 3 != 1).collect(),
             _ => (0..count).rev().collect(),
         };
-        cache.select(&wanted).unwrap();
-        plain = wanted.iter().map(|&s| plain[s].clone()).collect();
+        cache.select(&order).unwrap();
+        plain = order.iter().map(|&s| plain[s].clone()).collect();
         assert!(cache.lengths().iter().eq(plain.iter().map(Vec::len).collect::<Vec<_>>().iter()));
         for (s, sequence) in plain.iter().enumerate() {
             for (i, x) in sequence.iter().enumerate() {

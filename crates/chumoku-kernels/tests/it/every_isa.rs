@@ -598,6 +598,54 @@ fn cross_entropy_weights_rows() {
     }
 }
 
+/// Weights that leave no row, or whose sum overflows, would divide by 0 or infinity.
+#[test]
+fn losses_without_weight_are_errors() {
+    fn message<T: Real>(class_weights: [f64; 2], row_weights: [f64; 2]) -> Option<String> {
+        let [class_weights, row_weights] = [class_weights, row_weights].map(|weights| weights.map(T::round_from));
+        let (options, mut d) = (
+            CrossEntropy {
+                label_smoothing: T::ZERO,
+                class_weights: Some(&class_weights[..]),
+                row_weights: Some(&row_weights[..]),
+            },
+            [T::ZERO; 4],
+        );
+        let found = cross_entropy(&[1.0, 2.0, 3.0, -1.0].map(T::round_from), &[0, 1], &options, &mut d);
+        if let Ok(loss) = found {
+            assert!(loss.is_finite() && d.iter().all(|d| d.is_finite()), "{loss}");
+        }
+        found.err().map(|error| error.to_string())
+    }
+    let cases = [
+        // Each row has weight 0, its own or its class's.
+        ([0.0, 1.0], [1.0, 0.0], Some("row_weights and class_weights: expected weights whose sum")),
+        ([0.0, 0.0], [1.0, 1.0], Some("got 0;")),
+        ([-1.0, 1.0], [1.0, 1.0], Some("class_weights: expected finite numbers of at least 0, got -1 in class 0")),
+        ([1.0, f64::NAN], [1.0, 1.0], Some("class_weights: expected finite numbers of at least 0, got NaN in class 1")),
+        ([0.0, 1.0], [1.0, 1.0], None),
+        ([1.0, 1.0], [0.0, 1.0], None),
+    ];
+    for (class_weights, row_weights, expected) in cases {
+        for found in [message::<f32>(class_weights, row_weights), message::<f64>(class_weights, row_weights)] {
+            match expected {
+                Some(expected) => assert!(found.as_ref().is_some_and(|found| found.contains(expected)), "{found:?}"),
+                None => assert_eq!(found, None),
+            }
+        }
+    }
+    // The sum of the first overflows in f32, and the products of the second are 0.
+    for (class_weights, row_weights) in [([1e30, 1e30], [1e30, 1e30]), ([1e-30, 1e-30], [1e-30, 1e-30])] {
+        assert!(message::<f32>(class_weights, row_weights).is_some_and(|found| found.contains("finite and above 0")));
+        assert_eq!(message::<f64>(class_weights, row_weights), None);
+    }
+    let labels = [vec![0], vec![]];
+    for wrong in [[0.0, 0.0], [f32::MAX, f32::MAX], [1.0, -1.0], [1.0, f32::NAN]] {
+        let found = binary_cross_entropy(&[1.0, 2.0, 3.0, 4.0], &labels, Some(&wrong), &mut [0.0; 4]);
+        assert!(found.unwrap_err().to_string().contains("binary cross entropy: row_weights"), "{wrong:?}");
+    }
+}
+
 /// Compares with the reference, and pins the bits of a serial evaluation in f64 that rounds each gradient once.
 #[test]
 fn binary_cross_entropy_matches_the_reference_for_every_size() {

@@ -33,13 +33,13 @@ pub struct UnclearColumn {
 }
 
 /// Fits a column to its values in the training rows.
-pub fn fit_column(asked: &FeatureRequest, cells: &[&str]) -> Result<ColumnFit, UnclearColumn> {
+pub fn fit_column(request: &FeatureRequest, cells: &[&str]) -> Result<ColumnFit, UnclearColumn> {
     let filled: Vec<&str> = cells.iter().copied().filter(|cell| !is_missing(cell)).collect();
-    let wanted = asked.kind.as_deref();
-    if wanted != Some("category") {
+    let requested = request.kind.as_deref();
+    if requested != Some("category") {
         if filled.is_empty() {
             return Ok(unused_column(
-                asked,
+                request,
                 lang().pick("it has no value in the training rows", "学習データに値がありません"),
             ));
         }
@@ -47,41 +47,43 @@ pub fn fit_column(asked: &FeatureRequest, cells: &[&str]) -> Result<ColumnFit, U
         let form = DecimalFormat::detect(&filled);
         let numbers = filled.iter().filter(|cell| form.parse(cell).is_some()).count();
         let nearly_all = |found: usize| found as f64 >= (1.0 - MAX_MISFIT_SHARE) * filled.len() as f64;
-        if wanted == Some("number") || wanted.is_none() && nearly_all(numbers) {
+        if requested == Some("number") || requested.is_none() && nearly_all(numbers) {
             let is_number = |cell: &str| form.parse(cell).is_some();
             let noun = lang().pick("a number", "数値");
-            let mut notes = note_misfits(asked, noun, &filled, is_number)?;
-            return Ok(fit_numbers(asked, &filled, form).map(|column| column_fit(column, &mut notes)).unwrap_or_else(
-                || unused_column(asked, lang().pick("all its numbers are the same", "どの行も同じ数値です")),
-            ));
+            let mut notes = note_misfits(request, noun, &filled, is_number)?;
+            return Ok(fit_numbers(request, &filled, form)
+                .map(|column| column_fit(column, &mut notes))
+                .unwrap_or_else(|| {
+                    unused_column(request, lang().pick("all its numbers are the same", "どの行も同じ数値です"))
+                }));
         }
-        if wanted == Some("date") || wanted.is_none() && nearly_all(dates.count) {
+        if requested == Some("date") || requested.is_none() && nearly_all(dates.count) {
             let is_date = |cell: &str| date::parse(cell, dates.day_first).is_some();
             let noun = lang().pick("a date", "日付");
-            let mut notes = note_misfits(asked, noun, &filled, is_date)?;
+            let mut notes = note_misfits(request, noun, &filled, is_date)?;
             if dates.is_ambiguous {
-                let name = quote(&asked.name);
+                let name = quote(&request.name);
                 notes.push(tr!(
                     "column {name}: dates such as {} are read as month/day/year; write 2024-01-31 to be sure",
                     "列{name}: {} のような日付は「月/日/年」と読みます。2024-01-31 の形で書くと確実です",
                     quote(dates.example)
                 ));
             }
-            return Ok(fit_dates(asked, &filled, dates.day_first)
+            return Ok(fit_dates(request, &filled, dates.day_first)
                 .map(|column| column_fit(column, &mut notes))
                 .unwrap_or_else(|| {
-                    unused_column(asked, lang().pick("all its dates are the same", "どの行も同じ日付です"))
+                    unused_column(request, lang().pick("all its dates are the same", "どの行も同じ日付です"))
                 }));
         }
-        if wanted.is_none() {
-            check_numbers(asked, &filled, (numbers, form))?;
+        if requested.is_none() {
+            check_numbers(request, &filled, (numbers, form))?;
             if 2 * dates.count >= filled.len() {
                 let is_date = |cell: &str| date::parse(cell, dates.day_first).is_some();
-                note_misfits(asked, lang().pick("a date", "日付"), &filled, is_date)?;
+                note_misfits(request, lang().pick("a date", "日付"), &filled, is_date)?;
             }
         }
     }
-    Ok(fit_categories(asked, cells))
+    Ok(fit_categories(request, cells))
 }
 
 fn column_fit(column: FeatureColumn, notes: &mut Vec<String>) -> ColumnFit {
@@ -89,8 +91,8 @@ fn column_fit(column: FeatureColumn, notes: &mut Vec<String>) -> ColumnFit {
 }
 
 /// Reports a column that carries no information, with the reason.
-fn unused_column(asked: &FeatureRequest, why: &str) -> ColumnFit {
-    let name = quote(&asked.name);
+fn unused_column(request: &FeatureRequest, why: &str) -> ColumnFit {
+    let name = quote(&request.name);
     let note = tr!(
         "column {name} is left out because it carries no information: {why}",
         "列{name}には有用な情報がないため使いません: {why}"
@@ -103,14 +105,14 @@ fn unused_column(asked: &FeatureRequest, why: &str) -> ColumnFit {
 /// # Errors
 /// If there are too many of them.
 fn note_misfits(
-    asked: &FeatureRequest,
+    request: &FeatureRequest,
     noun: &str,
     filled: &[&str],
     fits: impl Fn(&str) -> bool,
 ) -> Result<Vec<String>, UnclearColumn> {
     let wrong: Vec<&str> = filled.iter().copied().filter(|cell| !fits(cell)).collect();
     let Some(&first) = wrong.first() else { return Ok(Vec::new()) };
-    let (name, n, all, cell) = (quote(&asked.name), wrong.len(), filled.len(), quote(first.trim()));
+    let (name, n, all, cell) = (quote(&request.name), wrong.len(), filled.len(), quote(first.trim()));
     if n as f64 > MAX_MISFIT_SHARE * all as f64 {
         return Err(UnclearColumn {
             cell: first.to_owned(),
@@ -119,7 +121,7 @@ fn note_misfits(
                  empty, or read the column as categories with --columns {}:category",
                 "列{name}: 各行に{noun}が必要ですが、{cell} があります（{all} 個中 {n} 個）。空欄にするか、\
                  --columns {}:category で文字列として扱ってください",
-                asked.name
+                request.name
             ),
         });
     }
@@ -131,13 +133,13 @@ fn note_misfits(
 
 /// Rejects a column in which many values are numbers, or would be without signs, separators or units.
 fn check_numbers(
-    asked: &FeatureRequest,
+    request: &FeatureRequest,
     filled: &[&str],
     (numbers, form): (usize, DecimalFormat),
 ) -> Result<(), UnclearColumn> {
     let nearly = |cell: &&&str| form.parse(cell).is_none() && looks_like_number(cell);
     let almost = filled.iter().filter(nearly).count();
-    let (name, all) = (quote(&asked.name), filled.len());
+    let (name, all) = (quote(&request.name), filled.len());
     if (almost + numbers) as f64 >= (1.0 - MAX_MISFIT_SHARE) * all as f64
         && let Some(first) = filled.iter().find(nearly)
     {
@@ -149,7 +151,7 @@ fn check_numbers(
                 "列{name}: 数字と小数点だけの数値が必要ですが、{} があります。1200 や 12.5 のように書くか、\
                  --columns {}:category で文字列として扱ってください",
                 quote(first.trim()),
-                asked.name
+                request.name
             ),
         });
     }
@@ -164,7 +166,7 @@ fn check_numbers(
                  empty if the value is missing, or read the column as categories with --columns {}:category",
                 "列{name}: {all} 個の値のうち {numbers} 個は数値ですが、{cell} など {n} 個は数値ではありません。値がないという意味なら\
                  空欄にするか、--columns {}:category で文字列として扱ってください",
-                asked.name
+                request.name
             ),
         });
     }
@@ -194,7 +196,7 @@ fn mean_and_deviation(values: &[f64]) -> Option<(f64, f64)> {
     (mean.is_finite() && deviation.is_finite() && deviation > 0.0).then_some((mean, deviation))
 }
 
-fn fit_numbers(asked: &FeatureRequest, filled: &[&str], form: DecimalFormat) -> Option<FeatureColumn> {
+fn fit_numbers(request: &FeatureRequest, filled: &[&str], form: DecimalFormat) -> Option<FeatureColumn> {
     let mut values: Vec<f64> = filled.iter().filter_map(|cell| form.parse(cell)).collect();
     let (mean, deviation) = mean_and_deviation(&values)?;
     values.sort_by(f64::total_cmp);
@@ -208,7 +210,7 @@ fn fit_numbers(asked: &FeatureRequest, filled: &[&str], form: DecimalFormat) -> 
     steps.dedup();
     // No step begins at or below the smallest value.
     steps.retain(|&step| step > values[0]);
-    Some(FeatureColumn { name: asked.name.clone(), kind: FeatureColumnKind::Number { mean, deviation, steps } })
+    Some(FeatureColumn { name: request.name.clone(), kind: FeatureColumnKind::Number { mean, deviation, steps } })
 }
 
 /// The number format of a column: a comma has one meaning in all its values.
@@ -254,18 +256,18 @@ impl<'a> DateFormat<'a> {
     }
 }
 
-fn fit_dates(asked: &FeatureRequest, filled: &[&str], day_first: bool) -> Option<FeatureColumn> {
+fn fit_dates(request: &FeatureRequest, filled: &[&str], day_first: bool) -> Option<FeatureColumn> {
     let found: Vec<date::DateHour> =
         filled.iter().filter_map(|cell| Some(date::parse(cell, day_first)?.date_hour)).collect();
     let (mean, deviation) = mean_and_deviation(&found.iter().map(date::DateHour::years).collect::<Vec<_>>())?;
     let hours = found.iter().filter_map(|moment| moment.hour).any(|hour| hour != 0);
     Some(FeatureColumn {
-        name: asked.name.clone(),
+        name: request.name.clone(),
         kind: FeatureColumnKind::Date { mean, deviation, day_first, hours },
     })
 }
 
-fn fit_categories(asked: &FeatureRequest, cells: &[&str]) -> ColumnFit {
+fn fit_categories(request: &FeatureRequest, cells: &[&str]) -> ColumnFit {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let filled = cells.iter().map(|cell| cell.trim()).filter(|cell| !cell.is_empty());
     filled.clone().for_each(|cell| *counts.entry(cell).or_default() += 1);
@@ -280,17 +282,17 @@ fn fit_categories(asked: &FeatureRequest, cells: &[&str]) -> ColumnFit {
                 "どの値も 1 回しか現れません（ID や文章のような列です）",
             ),
         };
-        return unused_column(asked, why);
+        return unused_column(request, why);
     }
     if different == 1 && rows == cells.len() {
         let value = quote(values[0].0);
-        return unused_column(asked, &tr!("all its values are {value}", "どの行も{value}です"));
+        return unused_column(request, &tr!("all its values are {value}", "どの行も{value}です"));
     }
     sorting::sort_by(&mut values, |a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     values.truncate(MAX_VALUES);
     let mut values: Vec<String> = values.into_iter().map(|(value, _)| value.to_owned()).collect();
     values.sort_unstable();
-    let name = quote(&asked.name);
+    let name = quote(&request.name);
     let mut notes = Vec::new();
     if once > values.len() {
         notes.push(tr!(
@@ -299,7 +301,7 @@ fn fit_categories(asked: &FeatureRequest, cells: &[&str]) -> ColumnFit {
         ));
     }
     ColumnFit {
-        column: Some(FeatureColumn { name: asked.name.clone(), kind: FeatureColumnKind::Category { values } }),
+        column: Some(FeatureColumn { name: request.name.clone(), kind: FeatureColumnKind::Category { values } }),
         notes,
     }
 }

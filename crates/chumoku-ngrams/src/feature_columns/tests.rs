@@ -181,8 +181,8 @@ proptest! {
     #[test]
     fn any_values_can_be_fitted_and_read(cells in proptest::collection::vec("\\PC{0,12}|[0-9/.: -]{0,16}|[0-9]{1,4}年[0-9]{1,3}月[0-9]{1,2}日", 1..20), other in "\\PC{0,20}") {
         let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
-        for wanted in [request("x"), of_kind("number"), of_kind("category"), of_kind("date")] {
-            let Ok(found) = fit_column(&wanted, &cells) else { continue };
+        for requested in [request("x"), of_kind("number"), of_kind("category"), of_kind("date")] {
+            let Ok(found) = fit_column(&requested, &cells) else { continue };
             let Some(column) = found.column else { continue };
             prop_assert!(column.check().is_ok());
             for cell in cells.iter().copied().chain([other.as_str()]) {

@@ -31,6 +31,8 @@ use serde::Serialize;
 pub enum NetworkKind {
     /// Multi-head attention alone, with an optional embedding and linear head.
     Attention,
+    /// Additive attention, `vᵀ tanh(W_Q q + W_K k)` (Bahdanau, Cho and Bengio 2015). Its keys are its values.
+    AdditiveAttention,
     /// A transformer encoder: embedding, layers, a linear head.
     Transformer,
     /// A language model: embedding, causal layers, and an output layer that predicts the next token.
@@ -46,6 +48,7 @@ impl NetworkKind {
     pub fn name(self) -> &'static str {
         match self {
             NetworkKind::Attention => "attention",
+            NetworkKind::AdditiveAttention => "additive-attention",
             NetworkKind::Transformer => "transformer",
             NetworkKind::Decoder => "decoder",
             NetworkKind::EncoderDecoder => "encoder-decoder",
@@ -55,8 +58,13 @@ impl NetworkKind {
 
     /// Finds the network kind with this name.
     pub fn from_name(name: &str) -> Option<NetworkKind> {
-        let plain =
-            [NetworkKind::Attention, NetworkKind::Transformer, NetworkKind::Decoder, NetworkKind::EncoderDecoder];
+        let plain = [
+            NetworkKind::Attention,
+            NetworkKind::AdditiveAttention,
+            NetworkKind::Transformer,
+            NetworkKind::Decoder,
+            NetworkKind::EncoderDecoder,
+        ];
         let plain = plain.into_iter().find(|network| network.name() == name);
         plain.or_else(|| RecurrentCell::from_name(name).map(NetworkKind::Recurrent))
     }
@@ -133,7 +141,7 @@ pub struct CountConfig {
     pub output_bias: Option<bool>,
     /// The position of the normalization in a transformer layer. `Pre` adds one more after the last layer.
     pub norm_order: NormOrder,
-    /// Width of a recurrent network's state; d by default.
+    /// Width of a recurrent network's state, or inside the tanh of additive attention; d by default.
     pub hidden_size: Option<usize>,
     /// True if a recurrent network reads in both directions.
     pub bidirectional: bool,
@@ -312,7 +320,7 @@ impl CountConfig {
         if let Some((name, found, least)) = wrong {
             return Err(Error::CountSize { name, least, most: MAX_SIZE, found });
         }
-        if matches!(self.network, NetworkKind::Recurrent(_)) {
+        if matches!(self.network, NetworkKind::Recurrent(_) | NetworkKind::AdditiveAttention) {
             return Ok(());
         }
         for num_heads in [self.num_heads, self.decoder_num_heads.unwrap_or(self.num_heads)] {

@@ -72,6 +72,13 @@ pub(super) fn network_steps(config: &CountConfig) -> Vec<StepFormulas> {
             steps.extend(all.attention(keys));
             steps.extend(all.head(config.d_model));
         }
+        NetworkKind::AdditiveAttention => {
+            let all = NetworkPart { config, name: "", tokens: source };
+            let keys = TokenCount { count: config.keys.unwrap_or(config.length), letter: 'm' };
+            steps.extend(all.input(config.vocab_size));
+            steps.extend(all.additive_attention(keys));
+            steps.extend(all.head(config.d_model));
+        }
         NetworkKind::Transformer => {
             let all = NetworkPart { config, name: "", tokens: source };
             let keys = TokenCount { count: config.keys.unwrap_or(config.length), letter: 'm' };
@@ -284,6 +291,47 @@ impl NetworkPart<'_> {
             steps.push(StepFormulas { kind: StepRole::Projection, ..step });
         }
         steps
+    }
+
+    /// The steps of additive attention: `softmax(vᵀ tanh(W_Q q + W_K k)) K`.
+    fn additive_attention(&self, keys: TokenCount) -> Vec<StepFormulas> {
+        let c = self.config;
+        let inner = c.hidden_size.unwrap_or(c.d_model);
+        let [b, n, m, d, s] = [c.batch, self.tokens.count, keys.count, c.d_model, inner].map(exact);
+        let pairs = b * n * m;
+        let growth = |of: &str| if c.keys.is_none() { format!("n²{of}") } else { format!("n·m{of}") };
+        let linear = |name, of: TokenCount, has_bias: bool, letter: &str| {
+            let (rows, biases) = (b * exact(of.count), s.only_if(has_bias));
+            let parameters = (d * s + biases, if has_bias { "d·s + s" } else { "d·s" });
+            let formula = format!("B·{}·d·s", of.letter);
+            let work = (rows * d * s, formula.as_str());
+            let step = self.step(name, [of.count, inner], rows * d, parameters, work, format!("{letter}·d²"));
+            StepFormulas { kind: StepRole::Projection, ..step }
+        };
+        let letter = if c.keys.is_none() { "n" } else { "m" };
+        let of_pairs = |name, reads, parameters, work, growth, width: Option<usize>, kind| {
+            let shape = [c.batch, self.tokens.count, keys.count].into_iter().chain(width).collect();
+            StepFormulas { shape, kind, ..self.step(name, [0, 0], reads, parameters, work, growth) }
+        };
+        let sums = b * (n + m) * s;
+        let values = b * m * d;
+        let sum = self.step(
+            "weighted sum",
+            [self.tokens.count, c.d_model],
+            pairs + values,
+            NO_COST,
+            (pairs * d, "B·n·m·d"),
+            growth("·d"),
+        );
+        vec![
+            // One bias is enough, since both products are added.
+            linear("W_Q", self.tokens, c.bias, "n"),
+            linear("W_K", keys, false, letter),
+            of_pairs("sums, tanh", sums, NO_COST, NO_COST, growth("·d"), Some(inner), StepRole::Other),
+            of_pairs("scores", pairs * s, (s, "s"), (pairs * s, "B·n·m·s"), growth("·d"), None, StepRole::WeightedSum),
+            of_pairs("softmax", pairs, NO_COST, NO_COST, growth(""), None, StepRole::Other),
+            StepFormulas { kind: StepRole::WeightedSum, ..sum },
+        ]
     }
 
     fn feed_forward(&self) -> Vec<StepFormulas> {

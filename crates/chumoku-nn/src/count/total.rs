@@ -71,7 +71,7 @@ pub(super) fn total_cost(config: &CountConfig, steps: Vec<StepFormulas>) -> Resu
         quadratic_from: meet(linear),
         attention_quadratic_from: meet(projections),
         sequential_steps: match config.network {
-            NetworkKind::Attention => 1,
+            NetworkKind::Attention | NetworkKind::AdditiveAttention => 1,
             NetworkKind::Transformer | NetworkKind::Decoder => config.num_layers as u128,
             NetworkKind::EncoderDecoder => config.num_layers as u128 + config.num_decoder_layers() as u128,
             NetworkKind::Recurrent(_) => config.num_layers as u128 * config.length as u128,

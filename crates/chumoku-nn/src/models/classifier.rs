@@ -237,6 +237,22 @@ impl Classifier {
         mode: Mode,
         grads: &mut Params<T>,
     ) -> Result<T> {
+        self.loss_and_logits(p, (ids, offsets), labels, options, mode, grads).map(|(loss, _)| loss)
+    }
+
+    /// Returns [`loss`](Self::loss) and the logits, (sequences, classes), from which it was computed.
+    ///
+    /// # Errors
+    /// Like [`loss`](Self::loss).
+    pub fn loss_and_logits<T: Real>(
+        &self,
+        p: &Params<T>,
+        (ids, offsets): (&[u32], &Offsets),
+        labels: &[u32],
+        options: &CrossEntropy<'_, T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<(T, Array2<T>)> {
         let (logits, cache) = self.forward(p, ids, offsets, mode)?;
         let mut d_logits = Array2::from_elem(logits.dim(), T::ZERO);
         check_label_count(labels.len(), logits.nrows())?;
@@ -244,7 +260,7 @@ impl Classifier {
         if loss.is_finite() {
             self.backward(p, (ids, offsets), &cache, d_logits.view(), mode, grads)?;
         }
-        Ok(loss)
+        Ok((loss, logits))
     }
 
     /// Returns the mean multi-label loss of a batch, `−Σ_k (y_k ln p_k + (1 − y_k) ln(1 − p_k))` with the sigmoid

@@ -216,13 +216,29 @@ impl TokenTagger {
         mode: Mode,
         grads: &mut Params<T>,
     ) -> Result<T> {
+        self.loss_and_logits(p, tokens, (units, tags), options, mode, grads).map(|(loss, _)| loss)
+    }
+
+    /// Returns [`loss`](Self::loss) and the logits, (units, tags), from which it was computed.
+    ///
+    /// # Errors
+    /// Like [`loss`](Self::loss).
+    pub fn loss_and_logits<T: Real>(
+        &self,
+        p: &Params<T>,
+        tokens: Tokens<'_>,
+        (units, tags): (TaggedUnits<'_>, &[u32]),
+        options: &CrossEntropy<'_, T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<(T, Array2<T>)> {
         let (logits, cache) = self.forward(p, tokens, units, mode)?;
         let mut d_logits = zeros(logits.dim());
         let loss = cross_entropy(numbers(&logits.view()), tags, options, numbers_mut(&mut d_logits))?;
         if loss.is_finite() {
             self.backward(p, (tokens, units), &cache, d_logits.view(), mode, grads)?;
         }
-        Ok(loss)
+        Ok((loss, logits))
     }
 
     /// Adds the parameter gradients to `grads`; `d_logits` is the gradient of the logits.

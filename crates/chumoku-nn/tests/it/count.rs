@@ -423,3 +423,26 @@ fn check_formulas() {
         assert!(config.count().is_err());
     }
 }
+
+#[test]
+fn additive_attention_is_counted_by_hand() {
+    let config = CountConfig {
+        network: NetworkKind::AdditiveAttention,
+        batch: 2,
+        length: 3,
+        keys: Some(5),
+        d_model: 4,
+        hidden_size: Some(7),
+        ..CountConfig::default()
+    };
+    let count = config.count().unwrap();
+    // W_Q with its bias, W_K, v.
+    assert_eq!(count.parameters, (4 * 7 + 7) + 4 * 7 + 7);
+    let [queries, keys, scores, sum] = [2 * 3 * 4 * 7, 2 * 5 * 4 * 7, 2 * 3 * 5 * 7, 2 * 3 * 5 * 4];
+    assert_eq!(count.multiply_adds, queries + keys + scores + sum);
+    assert_eq!(count.sequential_steps, 1);
+    let tanh = count.steps.iter().find(|step| step.name == "sums, tanh").unwrap();
+    // Each pair of query and key has its own vector, which dot-product attention does not have.
+    assert_eq!((tanh.shape.as_slice(), tanh.held), (&[2, 3, 5, 7][..], 4 * 2 * 3 * 5 * 7));
+    assert_eq!(NetworkKind::from_name("additive-attention"), Some(NetworkKind::AdditiveAttention));
+}

@@ -64,18 +64,20 @@ pub(super) fn base_model(run: &TrainParams) -> Result<Option<BaseModel>, Error> 
         )));
     }
     let columns = |names: Vec<&str>| if names.is_empty() { "no columns".to_owned() } else { names.join(", ") };
-    let wanted = columns(known.columns.iter().map(|column| column.name.as_str()).collect());
+    let requested = columns(known.columns.iter().map(|column| column.name.as_str()).collect());
     let got = columns(run.columns.iter().map(|(name, _)| name.as_str()).collect());
-    if wanted != got {
-        return Err(Error::Setting(format!("columns: expected {wanted}, which {folder} was trained with, got {got}")));
+    if requested != got {
+        return Err(Error::Setting(format!(
+            "columns: expected {requested}, which {folder} was trained with, got {got}"
+        )));
     }
     if let Some(asked) = &run.hierarchy {
         known.set_hierarchy(asked)?;
     }
     if run.pairs != known.reads_pairs {
-        let [wanted, got] =
+        let [requested, got] =
             if known.reads_pairs { ["pairs of texts", "single texts"] } else { ["single texts", "pairs"] };
-        return Err(Error::Setting(format!("expected {wanted}, which {folder} was trained on, got {got}")));
+        return Err(Error::Setting(format!("expected {requested}, which {folder} was trained on, got {got}")));
     }
     Ok(Some(known))
 }

@@ -240,12 +240,12 @@ impl TrainParams {
         // Python has already handled missing labels.
         read.missing = Some(Vec::new());
         read.merge_labels = self.merge_labels.then(|| known.map(|known| known.labels.clone()).unwrap_or_default());
-        let asked = |(name, kind): &(String, Option<String>)| FeatureRequest {
+        let request = |(name, kind): &(String, Option<String>)| FeatureRequest {
             name: name.clone(),
             kind: kind.clone(),
             ..FeatureRequest::default()
         };
-        read.features = self.columns.iter().map(asked).collect();
+        read.features = self.columns.iter().map(request).collect();
         let budget = match self.tune {
             None => None,
             Some(TuneParam::Trials(trials)) => Some(TuneBudget::Trials(trials)),
@@ -396,8 +396,10 @@ impl ProgressEvent {
                 *last = Some(Instant::now());
                 ProgressEvent::Step { step: *step, loss: *loss, tokens_per_second: *tokens_per_second }
             }
-            TrainEvent::Evaluated { epoch, loss, metrics, is_best, .. } => {
-                let metrics = metrics.iter().map(|metric| (metric.key, metric.value)).collect();
+            TrainEvent::Evaluated { epoch, loss, train_accuracy, metrics, is_best, .. } => {
+                let metrics = metrics.iter().map(|metric| (metric.key, metric.value));
+                let metrics =
+                    train_accuracy.map(|value| ("train_accuracy", value)).into_iter().chain(metrics).collect();
                 ProgressEvent::Evaluated { epoch: *epoch, loss: *loss, metrics, is_best: *is_best }
             }
             _ => return None,
@@ -406,36 +408,36 @@ impl ProgressEvent {
 
     /// Converts the event to a dictionary, whose key `event` holds its kind.
     fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let told = PyDict::new(py);
+        let fields = PyDict::new(py);
         match self {
             ProgressEvent::Message(about, text) => {
-                told.set_item("event", "said")?;
-                told.set_item("about", *about)?;
-                told.set_item("text", text)?;
+                fields.set_item("event", "said")?;
+                fields.set_item("about", *about)?;
+                fields.set_item("text", text)?;
             }
             ProgressEvent::Estimated { steps, done, seconds } => {
-                told.set_item("event", "ready")?;
-                told.set_item("steps", steps)?;
-                told.set_item("done", done)?;
-                told.set_item("expected_seconds", seconds)?;
+                fields.set_item("event", "ready")?;
+                fields.set_item("steps", steps)?;
+                fields.set_item("done", done)?;
+                fields.set_item("expected_seconds", seconds)?;
             }
             ProgressEvent::Step { step, loss, tokens_per_second } => {
-                told.set_item("event", "step")?;
-                told.set_item("step", step)?;
-                told.set_item("loss", loss)?;
-                told.set_item("tokens_per_second", tokens_per_second)?;
+                fields.set_item("event", "step")?;
+                fields.set_item("step", step)?;
+                fields.set_item("loss", loss)?;
+                fields.set_item("tokens_per_second", tokens_per_second)?;
             }
             ProgressEvent::Evaluated { epoch, loss, metrics, is_best } => {
-                told.set_item("event", "evaluated")?;
-                told.set_item("epoch", epoch)?;
-                told.set_item("loss", loss)?;
-                told.set_item("is_best", is_best)?;
+                fields.set_item("event", "evaluated")?;
+                fields.set_item("epoch", epoch)?;
+                fields.set_item("loss", loss)?;
+                fields.set_item("is_best", is_best)?;
                 for (key, value) in metrics {
-                    told.set_item(*key, value)?;
+                    fields.set_item(*key, value)?;
                 }
             }
         }
-        Ok(told)
+        Ok(fields)
     }
 }
 

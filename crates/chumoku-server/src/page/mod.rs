@@ -115,12 +115,12 @@ mod tests {
 
     #[test]
     fn only_browsers_get_the_page() {
-        let wanted = |accept: &'static str| {
+        let accepts = |accept: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
             accepts_html(&headers)
         };
-        assert!(wanted("text/html,application/xhtml+xml,*/*;q=0.8") && wanted("application/xml, text/html;q=0.5"));
-        assert!(!wanted("*/*") && !wanted("application/json") && !accepts_html(&HeaderMap::new()));
+        assert!(accepts("text/html,application/xhtml+xml,*/*;q=0.8") && accepts("application/xml, text/html;q=0.5"));
+        assert!(!accepts("*/*") && !accepts("application/json") && !accepts_html(&HeaderMap::new()));
     }
 }

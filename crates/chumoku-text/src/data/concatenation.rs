@@ -19,7 +19,11 @@ use crate::tr;
 /// Rows of a file to which those of other files can be appended.
 pub trait Append: Sized {
     /// Appends the rows of the next file.
-    fn append(&mut self, next: Self);
+    ///
+    /// # Errors
+    ///
+    /// If the next file writes its numbers in another format.
+    fn append(&mut self, next: Self) -> Result<(), DataError>;
 }
 
 /// The path of several files, for messages.
@@ -50,21 +54,23 @@ fn concat_weights(weights: [Option<Vec<f32>>; 2], rows: [usize; 2]) -> Option<Ve
 }
 
 macro_rules! append {
-    ($($rows:ident),*) => {
+    ($($rows:ident $(after $check:ident)?),*) => {
         $(impl Append for $rows {
-            fn append(&mut self, next: Self) {
+            fn append(&mut self, next: Self) -> Result<(), DataError> {
+                $(self.$check(&next)?;)?
                 self.path = joined_path(&self.path, &next.path);
                 let rows = [self.examples.len(), next.examples.len()];
                 self.weights = concat_weights([self.weights.take(), next.weights], rows);
                 self.files.append(rows[0], next.files);
                 self.examples.extend(next.examples);
                 self.skipped.append(next.skipped);
+                Ok(())
             }
         })*
     };
 }
 
-append!(Dataset, MultiLabelDataset, ScoreDataset);
+append!(Dataset, MultiLabelDataset, ScoreDataset after merge_number_format);
 
 macro_rules! with_path {
     ($($rows:ident),*) => {
@@ -83,28 +89,31 @@ macro_rules! with_path {
 with_path!(Dataset, MultiLabelDataset, ScoreDataset, SpanDataset);
 
 impl Append for SpanDataset {
-    fn append(&mut self, next: Self) {
+    fn append(&mut self, next: Self) -> Result<(), DataError> {
         self.path = joined_path(&self.path, &next.path);
         self.files.append(self.examples.len(), next.files);
         self.examples.extend(next.examples);
         self.skipped.append(next.skipped);
         self.notes.extend(next.notes);
+        Ok(())
     }
 }
 
 impl Append for Documents {
-    fn append(&mut self, next: Self) {
+    fn append(&mut self, next: Self) -> Result<(), DataError> {
         self.path = joined_path(&self.path, &next.path);
         self.texts.extend(next.texts);
         self.skipped.append(next.skipped);
+        Ok(())
     }
 }
 
 impl Append for PairDataset {
-    fn append(&mut self, next: Self) {
+    fn append(&mut self, next: Self) -> Result<(), DataError> {
         self.origins.append(self.pairs.len(), next.origins);
         self.pairs.extend(next.pairs);
         self.skipped.append(next.skipped);
+        Ok(())
     }
 }
 

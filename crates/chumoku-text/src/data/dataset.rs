@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::{ColumnRole, DataError, SourceLocation};
 use super::format::{Format, ReadOptions};
-use super::label_variants::merge_labels;
+use super::label_variants::{FileLabels, merge_labels};
 use super::record::{Record, SkippedRows, TableLayout};
 use super::row_origins::RowOrigins;
 use super::schema_inference::columns::{ColumnChoice, no_column_error};
@@ -197,6 +197,11 @@ fn labeled_example(record: &Record, records: &Records, label: usize) -> Result<E
 }
 
 impl Dataset {
+    /// Returns the labels of each file, in order.
+    pub fn labels_by_file(&self) -> Vec<FileLabels<'_>> {
+        self.files.group_labels(self.examples.iter().map(|example| [&example.label]))
+    }
+
     /// Returns the location of an example, counted from 0.
     pub fn location(&self, row: usize) -> SourceLocation {
         self.files.location(row, self.examples.get(row).map_or(0, |example| example.line))

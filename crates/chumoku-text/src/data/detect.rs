@@ -49,12 +49,12 @@ pub(crate) fn is_workbook(head: &[u8]) -> bool {
     head.starts_with(ZIP) && (contains(head, b"xl/") || is_package())
 }
 
-fn contains(head: &[u8], wanted: &[u8]) -> bool {
-    head.windows(wanted.len()).any(|window| window == wanted)
+fn contains(head: &[u8], pattern: &[u8]) -> bool {
+    head.windows(pattern.len()).any(|window| window == pattern)
 }
 
-fn contains_utf16(head: &[u8], wanted: &str) -> bool {
-    contains(head, &wanted.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>())
+fn contains_utf16(head: &[u8], pattern: &str) -> bool {
+    contains(head, &pattern.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>())
 }
 
 /// Recognizes unsupported formats, for the message. Returns what the file is and what to do.

@@ -210,9 +210,9 @@ impl Documents {
     /// validation, as in nanoGPT.
     pub fn split(&self, seed: u64, valid_fraction: f64, test_fraction: f64) -> DocumentSplit {
         let split = split_texts(self.texts.iter().map(String::as_str), seed, valid_fraction, test_fraction);
-        let asked = |fraction: f64| fraction > 0.0;
-        let is_missing =
-            asked(valid_fraction) && split.valid.is_empty() || asked(test_fraction) && split.test.is_empty();
+        let is_requested = |fraction: f64| fraction > 0.0;
+        let is_missing = is_requested(valid_fraction) && split.valid.is_empty()
+            || is_requested(test_fraction) && split.test.is_empty();
         if self.texts.len() < MIN_SPLIT_DOCUMENTS || is_missing {
             return self.split_by_position(valid_fraction, test_fraction);
         }
@@ -229,7 +229,7 @@ impl Documents {
     }
 
     fn split_by_position(&self, valid_fraction: f64, test_fraction: f64) -> DocumentSplit {
-        let fraction = |asked: f64| if asked > 0.0 { asked.min(1.0) } else { 0.0 };
+        let fraction = |requested: f64| if requested > 0.0 { requested.min(1.0) } else { 0.0 };
         let (valid, test) = (fraction(valid_fraction), fraction(test_fraction));
         let total: usize = self.texts.iter().map(|text| text.chars().count()).sum();
         let at = |share: f64| (total as f64 * share.max(0.0)) as usize;

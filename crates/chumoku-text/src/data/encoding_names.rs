@@ -182,11 +182,11 @@ mod tests {
             ("utf-32", "utf-8"),
             ("johab", "euc-kr"),
         ] {
-            let said = encoding_by_name(name).unwrap_err().to_string();
-            assert!(said.contains(name) && said.contains(nearest) && said.contains("iconv"), "{said}");
+            let message = encoding_by_name(name).unwrap_err().to_string();
+            assert!(message.contains(name) && message.contains(nearest) && message.contains("iconv"), "{message}");
         }
-        let said = encoding_by_name("shiftjs").unwrap_err().to_string();
-        assert!(said.contains("did you mean “shift_jis”"), "{said}");
+        let message = encoding_by_name("shiftjs").unwrap_err().to_string();
+        assert!(message.contains("did you mean “shift_jis”"), "{message}");
         assert!(encoding_by_name("no such thing").is_err());
         assert!(encoding_by_name("").is_err());
     }

@@ -218,7 +218,7 @@ pub enum DataError {
     ColumnInUse { path: PathBuf, column: String },
     #[error("{}", tr!("{}: choosing the {role} column: expected one clear candidate, found {candidates}; {advice}", "{}: {role}の列を 1 つに決められません（{candidates}）。{advice}", path.display()))]
     AmbiguousColumn { path: PathBuf, role: ColumnRole, candidates: String, advice: Box<str> },
-    #[error("{}", tr!("{}: choosing what to predict: expected one clear reading, found several that are about equally likely: {readings}; choose one with the flags in brackets", "{}: 予測するものを 1 つに決められません。同じくらい確からしい読み方があります（{readings}）。かっこの中のフラグで指定してください", path.display()))]
+    #[error("{}", tr!("{}: choosing what to predict: expected one clear reading, found several that are about equally likely: {readings}; choose one with the flags in brackets", "{}: 予測するものを 1 つに決められません。同じくらい確からしい読み方があります（{readings}）。かっこの中のオプションで指定してください", path.display()))]
     AmbiguousLabel { path: PathBuf, readings: Box<str> },
     #[error("{}", tr!("{}: reading the first row: expected column names or a row of data, found {first}, which may be either; choose with --header yes or --header no", "{}: 1 行目が見出しかデータか決められません（{first}）。--header yes か --header no で指定してください", path.display()))]
     AmbiguousHeader { path: PathBuf, first: Box<str> },
@@ -230,6 +230,8 @@ pub enum DataError {
     SameColumn { path: PathBuf, roles: [ColumnRole; 2], column: String },
     #[error("{}", tr!("{}: reading several training files: expected the columns of {} ({expected}), found {found}; use the same column names in all files, or train on one file", "{}: 複数の学習ファイルを読めません。{}と同じ列（{expected}）が必要ですが、{found} です。すべてのファイルで列名をそろえるか、1 つのファイルで学習してください", path.display(), first.display()))]
     ColumnsDiffer { path: PathBuf, first: PathBuf, expected: Box<str>, found: Box<str> },
+    #[error("{}", tr!("{}: reading the numbers: expected the same format as in {}, such as {expected}, found {found}; write the numbers of both files in the same way", "{}: 数値を読めません。{} と同じ書き方（{expected} など）が必要ですが、{found}があります。両方のファイルで数値の書き方をそろえてください", path.display(), first.display()))]
+    NumbersDiffer { path: PathBuf, first: PathBuf, expected: Box<str>, found: Box<str> },
     #[error("{}", tr!("{}: reading one of two parallel files: expected lines of text, found {found}; name it alone, or write each side as a text file", "{}: 対訳の片側を読めません。テキストの行が必要ですが、{found} です。単独で指定するか、両側をテキストファイルとして書き出してください", path.display()))]
     NotParallel { path: PathBuf, found: &'static str },
 

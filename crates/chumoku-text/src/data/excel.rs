@@ -185,7 +185,7 @@ fn choose_sheet(path: &Path, book: &mut Workbook, options: &ReadOptions) -> Resu
     let same = |name: &str, wanted: &str| name.trim().to_lowercase() == wanted.trim().to_lowercase();
     // The sheet of the training file, if this workbook has one with that name.
     let remembered = options.training_options().and_then(|options| options.sheet.as_ref());
-    let remembered = remembered.filter(|wanted| names.iter().any(|name| same(name, wanted)));
+    let remembered = remembered.filter(|requested| names.iter().any(|name| same(name, requested)));
     let Some(wanted) = options.sheet.as_ref().or(remembered) else {
         let Some(first) = visible.first().or(names.first()) else {
             let detail = tr!("no sheet with cells", "セルのあるシートがありません");

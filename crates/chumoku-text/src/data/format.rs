@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::stream_copies::StreamCopies;
 use crate::lang::lang;
@@ -62,6 +64,32 @@ impl fmt::Display for Format {
     }
 }
 
+/// A count of rows that another thread can watch while a file is read. Clones share the count.
+#[derive(Debug, Clone, Default)]
+pub struct RowCounter(Arc<AtomicU64>);
+
+impl RowCounter {
+    /// Returns the count.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Counts one more row.
+    pub(crate) fn add_row(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Counts do not change how a file is read.
+impl PartialEq for RowCounter {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for RowCounter {}
+
 /// The options for reading a data file. By default, everything is detected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -108,6 +136,8 @@ pub struct ReadOptions {
     pub find_delimiter: bool,
     /// Copies of data that came through pipes.
     pub copies: StreamCopies,
+    /// Counts the rows that are read, for progress. Clones of the options share it.
+    pub rows_read: RowCounter,
     /// The read options of the training file. They fill options that are not set, as far as they fit the file.
     pub training_options: Option<Box<ReadOptions>>,
 }

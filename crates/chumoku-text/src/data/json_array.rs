@@ -194,9 +194,9 @@ impl JsonArrayReader {
         }
     }
 
-    fn expect(&mut self, wanted: u8, expected: &'static str) -> Result<(), DataError> {
+    fn expect(&mut self, requested: u8, expected: &'static str) -> Result<(), DataError> {
         match self.lines.peek_non_space()? {
-            Some(byte) if byte == wanted => {
+            Some(byte) if byte == requested => {
                 self.lines.skip_byte();
                 Ok(())
             }

@@ -42,14 +42,14 @@ impl JsonLinesReader {
 
 /// Returns the error message of `serde_json` without its location, which our message gives in another form.
 pub(crate) fn error_detail(error: &serde_json::Error) -> String {
-    let said = error.to_string();
-    let said = said.rsplit_once(" at line ").map_or(said.as_str(), |(detail, _)| detail);
-    lang().pick(said, japanese_detail(said)).to_owned()
+    let message = error.to_string();
+    let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(detail, _)| detail);
+    lang().pick(message, japanese_detail(message)).to_owned()
 }
 
 /// Translates the common messages of `serde_json` and summarizes the others.
-fn japanese_detail(said: &str) -> &'static str {
-    match said {
+fn japanese_detail(message: &str) -> &'static str {
+    match message {
         "EOF while parsing an object" => "オブジェクトが途中で終わっています",
         "EOF while parsing a list" => "リストが途中で終わっています",
         "EOF while parsing a string" => "文字列が途中で終わっています",
@@ -65,7 +65,7 @@ fn japanese_detail(said: &str) -> &'static str {
         "invalid number" => "数値の書き方が正しくありません",
         "number out of range" => "数値が大きすぎます",
         "recursion limit exceeded" => "入れ子が深すぎます",
-        _ if said.starts_with("control character") => "文字列に制御文字があります",
+        _ if message.starts_with("control character") => "文字列に制御文字があります",
         _ => "JSON の書き方が正しくありません",
     }
 }

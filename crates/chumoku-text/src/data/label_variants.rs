@@ -1,14 +1,16 @@
 //! Labels that differ only in letter case, width, white space or hyphens: `Ham`, `ham`, `HAM`, `ｈａｍ`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
 
 use tokenizers::NormalizedString;
 
+use super::schema_inference::quantity::Quantity;
 use crate::lang::lang;
-use crate::lang::wording::{join_names, quote};
+use crate::lang::wording::{join_names, list_names, quote};
 use crate::tr;
 
-/// Most groups that a message names. Twice as many spellings are named in each.
+/// Most groups or examples that a message names. Twice as many spellings are named in each group.
 const MAX_NAMED: usize = 4;
 
 /// The spellings of what is probably one label.
@@ -113,6 +115,108 @@ pub fn describe_variants(variants: &[LabelVariants]) -> Option<String> {
     ))
 }
 
+/// The labels of one of several training files, or of the model that training starts from.
+#[derive(Debug, Clone, Default)]
+pub struct FileLabels<'a> {
+    /// The file or the model folder.
+    pub path: PathBuf,
+    /// The distinct labels.
+    pub labels: BTreeSet<&'a str>,
+}
+
+impl<'a> FileLabels<'a> {
+    /// Collects the distinct labels of a file.
+    pub fn new(path: &Path, labels: impl IntoIterator<Item = &'a str>) -> FileLabels<'a> {
+        FileLabels { path: path.to_owned(), labels: labels.into_iter().collect() }
+    }
+
+    /// Returns the name of the file, for messages.
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+/// The labels of the files before the current one, by what they mean.
+#[derive(Default)]
+struct EarlierLabels<'a> {
+    /// Each label, with its file.
+    files: HashMap<&'a str, String>,
+    spellings: HashMap<String, &'a str>,
+    numbers: HashMap<u64, Vec<(Quantity, &'a str)>>,
+}
+
+impl<'a> EarlierLabels<'a> {
+    fn add(&mut self, file: &FileLabels<'a>) {
+        for &label in &file.labels {
+            self.files.entry(label).or_insert_with(|| file.name());
+            self.spellings.entry(label_key(label)).or_insert(label);
+            if let Some(number) = Quantity::parse(label) {
+                self.numbers.entry(number.value.to_bits()).or_default().push((number, label));
+            }
+        }
+    }
+
+    /// Returns another way to write this label, and whether `--merge-labels` treats both as one.
+    fn find(&self, label: &str) -> Option<(&'a str, bool)> {
+        if let Some(&spelling) = self.spellings.get(&label_key(label)) {
+            return Some((spelling, true));
+        }
+        let number = Quantity::parse(label)?;
+        let same = self.numbers.get(&number.value.to_bits())?.iter().find(|(other, _)| number.has_unit_of(other))?;
+        Some((same.1, false))
+    }
+}
+
+/// Describes labels that a file writes differently from the files before it, such as `Ham` after `ham`, or `4 stars`
+/// after `4`. Also describes files that share no label with those before. Returns one note for each of both, if any.
+/// `can_merge` says that the task has `--merge-labels`.
+pub fn describe_file_differences(files: &[FileLabels<'_>], can_merge: bool) -> Vec<String> {
+    let (mut earlier, mut notes) = (EarlierLabels::default(), Vec::new());
+    let (mut differing, mut examples, mut is_mergeable) = (Vec::new(), Vec::new(), true);
+    let mut unrelated = None;
+    for file in files {
+        let new: Vec<&str> = file.labels.iter().copied().filter(|label| !earlier.files.contains_key(label)).collect();
+        let before = examples.len();
+        for &label in &new {
+            if let Some((other, is_merged)) = earlier.find(label) {
+                let [label, other] = [(label, file.name()), (other, earlier.files[other].clone())]
+                    .map(|(label, file)| tr!("{} in {file}", "{file} の{}", quote(label)));
+                examples.push(tr!("{label}, {other}", "{label}と{other}"));
+                is_mergeable &= is_merged;
+            }
+        }
+        if examples.len() > before {
+            differing.push(file.name());
+        } else if new.len() == file.labels.len() && new.len() > 1 && earlier.files.len() > 1 {
+            let known: BTreeSet<&&str> = earlier.files.keys().collect();
+            let known: Vec<&str> = known.into_iter().copied().collect();
+            unrelated = unrelated.or_else(|| Some((file.name(), list_names(&new), list_names(&known))));
+        }
+        earlier.add(file);
+    }
+    if !examples.is_empty() {
+        let more = if examples.len() > MAX_NAMED { lang().pick("; …", "／…") } else { "" };
+        examples.truncate(MAX_NAMED);
+        let (files, examples) = (join_names(&differing), examples.join(lang().pick("; ", "／")));
+        let merge = match is_mergeable {
+            _ if !can_merge => lang().pick("", "ようにして"),
+            true => lang().pick(", or merge them with --merge-labels", "か、--merge-labels で同じラベルとして扱って"),
+            false => lang().pick(", or predict numbers with --task score", "か、--task score で数値として学習して"),
+        };
+        notes.push(tr!(
+            "{files}: labels are written differently than in the files before ({examples}{more}) and count as different labels; write them alike{merge}",
+            "{files}: 前のファイルと書き方の違うラベルがあり（{examples}{more}）、別のラベルとして扱います。書き方をそろえる{merge}ください"
+        ));
+    }
+    if let Some((file, found, known)) = unrelated {
+        notes.push(tr!(
+            "{file}: no label is in the files before: found {found}, before {known}; if they mean the same, write them alike",
+            "{file}: 前のファイルと共通のラベルがありません（{found}、前のファイルは {known}）。同じ意味なら、書き方をそろえてください"
+        ));
+    }
+    notes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,8 +258,45 @@ mod tests {
         };
         assert_eq!(merged(&[]), ["ham", "ham", "ham", "ham", "spam", "spam", "other"]);
         assert_eq!(merged(&["HAM", "Other"]), ["HAM", "HAM", "HAM", "HAM", "spam", "spam", "Other"]);
-        let said = describe_variants(&found).unwrap();
-        assert!(said.starts_with("5 labels look like 2 ") && said.contains("“ham” 2, “Ham” 1, “HAM” 1"), "{said}");
+        let message = describe_variants(&found).unwrap();
+        assert!(
+            message.starts_with("5 labels look like 2 ") && message.contains("“ham” 2, “Ham” 1, “HAM” 1"),
+            "{message}"
+        );
         assert_eq!(describe_variants(&label_variants(["a", "b", "a"])), None);
+    }
+
+    #[test]
+    fn labels_that_files_write_differently_are_described() {
+        let notes = |files: &[(&str, &[&'static str])]| {
+            let files: Vec<FileLabels<'_>> =
+                files.iter().map(|(path, labels)| FileLabels::new(Path::new(path), labels.iter().copied())).collect();
+            describe_file_differences(&files, true)
+        };
+        let found = notes(&[("a.csv", &["pos", "neg"]), ("b.csv", &["Pos", "NEG"]), ("c.csv", &["pos", "neg"])]);
+        assert_eq!(
+            found,
+            [
+                "b.csv: labels are written differently than in the files before (“NEG” in b.csv, “neg” in a.csv; “Pos” in b.csv, “pos” in \
+                 a.csv) and count as different labels; write them alike, or merge them with --merge-labels"
+            ]
+        );
+        // The last example is not a spelling of the same words, so merging would not help.
+        for [first, second] in [["4", "4 stars"], ["★★★★", "4"], ["1.5", "1,50"], ["7", "07"]] {
+            let found = notes(&[("a.csv", &[first, "x"]), ("b.csv", &[second, "x"])]);
+            assert_eq!(found.len(), 1, "{first} {second}");
+            assert!(found[0].contains("“x”") || found[0].contains(second), "{found:?}");
+            assert!(found[0].ends_with("or predict numbers with --task score"), "{found:?}");
+        }
+        assert!(notes(&[("a.csv", &["4", "x"]), ("b.csv", &["4.0", "x"])])[0].ends_with("--merge-labels"));
+        // Other units are other labels, and so are new labels beside known ones.
+        for [first, second] in [["3 days", "3 months"], ["4/5", "4/10"], ["10", "10 %"], ["x", "z"]] {
+            assert_eq!(notes(&[("a.csv", &[first, "y"]), ("b.csv", &[second, "y"])]), [""; 0], "{first} {second}");
+        }
+        let found = notes(&[("a.csv", &["ham", "spam"]), ("b.csv", &["0", "1"])]);
+        assert!(found.len() == 1 && found[0].starts_with("b.csv: no label is in the files before: found “0”, “1”"));
+        assert!(found[0].contains("before “ham”, “spam”"), "{found:?}");
+        // One file for each label is usual.
+        assert_eq!(notes(&[("ham.csv", &["ham"]), ("spam.csv", &["spam"]), ("x.csv", &["x"])]), [""; 0]);
     }
 }

@@ -143,9 +143,11 @@ pub use documents::{DocumentBreaks, DocumentSplit, Documents, MIN_CHARACTERS, VA
 pub use error::{ColumnRole, DataError, SourceLocation};
 pub use files::DataFiles;
 pub use fingerprint::Fingerprint;
-pub use format::{Format, ReadOptions};
+pub use format::{Format, ReadOptions, RowCounter};
 pub use io_errors::{is_disk_full, is_unwritable_path};
-pub use label_variants::{LabelVariants, describe_variants, label_key, label_variants, merge_labels};
+pub use label_variants::{
+    FileLabels, LabelVariants, describe_file_differences, describe_variants, label_key, label_variants, merge_labels,
+};
 pub use limits::{MAX_ROW_BYTES, MAX_TEXT_BYTES};
 pub use multi_label::{MultiLabelDataset, MultiLabelExample, load_multi_label, looks_multi_label};
 pub use normalize::normalize;

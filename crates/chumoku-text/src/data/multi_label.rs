@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::dataset::{MAX_CLASSES, MIN_TRAINING_ROWS};
 use super::error::{ColumnRole, DataError, SourceLocation};
 use super::format::{Format, ReadOptions};
-use super::label_variants::merge_labels;
+use super::label_variants::{FileLabels, merge_labels};
 use super::record::{Record, SkippedRows, TableLayout};
 use super::row_origins::RowOrigins;
 use super::schema_inference::columns::{ColumnChooser, FeatureSource};
@@ -205,19 +205,19 @@ fn find_labels(
     let beside = source.columns().features.iter().map(FeatureSource::column);
     let texts = [Some(source.columns().text), source.columns().second].into_iter().chain(beside);
     let texts: Vec<usize> = texts.flatten().collect();
-    let asked =
-        options.label.as_deref().map(|wanted| chooser.requested_column(ColumnRole::Label, wanted)).transpose()?;
-    let asked = asked.or(source.columns().label);
+    let requested =
+        options.label.as_deref().map(|requested| chooser.requested_column(ColumnRole::Label, requested)).transpose()?;
+    let requested = requested.or(source.columns().label);
     if let Some(separator) = how.separator {
         // The named column, the one whose name means label, or the one that looks like labels.
-        let readings = chooser.table_view(asked).readings(&texts);
+        let readings = chooser.table_view(requested).readings(&texts);
         let column = readings.iter().find_map(|(_, reading)| reading.form.column());
         if let Some(column) = column {
             return found(LabelForm::Separated(column, separator), as_requested().to_owned());
         }
     }
     if is_certain {
-        let readings = chooser.table_view(asked).readings(&texts);
+        let readings = chooser.table_view(requested).readings(&texts);
         let several = readings.into_iter().map(|(_, reading)| reading).find_map(|reading| match reading.form {
             // For multi-label tasks, lists with one item are lists.
             LabelForm::Class(column) if list_size(layout, &rows, column, true).is_some() => {
@@ -227,7 +227,7 @@ fn find_labels(
         });
         return Ok(several.map(|LabelCandidate { form, why }| LabelReading { form, why, alternatives: Vec::new() }));
     }
-    let reading = chooser.choose_label_reading(&texts, asked)?;
+    let reading = chooser.choose_label_reading(&texts, requested)?;
     let several = reading.filter(|(reading, _)| reading.form.is_multi_label());
     Ok(several.map(|(LabelCandidate { form, why }, next)| LabelReading {
         form,
@@ -313,6 +313,11 @@ fn merge_spellings(examples: &mut [MultiLabelExample], known: &[String]) {
 }
 
 impl MultiLabelDataset {
+    /// Returns the labels of each file, in order.
+    pub fn labels_by_file(&self) -> Vec<FileLabels<'_>> {
+        self.files.group_labels(self.examples.iter().map(|example| &example.labels))
+    }
+
     /// Merges the spellings of labels: to the one in `known`, else to the most frequent one.
     pub fn merge_labels(&mut self, known: &[String]) {
         merge_spellings(&mut self.examples, known);

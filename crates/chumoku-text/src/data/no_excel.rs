@@ -48,7 +48,7 @@ mod tests {
         let path = Path::new("rows");
         let error = ExcelReader::open(path, tempfile::tempfile().unwrap(), &ReadOptions::default()).err().unwrap();
         assert!(matches!(error, DataError::NoExcel { .. }) && error.is_usage(), "{error}");
-        let said = error.to_string();
-        assert!(said.contains("feature `excel`") && said.contains("CSV"), "{said}");
+        let message = error.to_string();
+        assert!(message.contains("feature `excel`") && message.contains("CSV"), "{message}");
     }
 }

@@ -39,7 +39,7 @@ mod tests {
         let path = Path::new("rows");
         let error = ParquetReader::open(path, tempfile::tempfile().unwrap()).err().unwrap();
         assert!(matches!(error, DataError::NoParquet { .. }) && error.is_usage(), "{error}");
-        let said = error.to_string();
-        assert!(said.contains("feature `parquet`") && said.contains("CSV or JSONL"), "{said}");
+        let message = error.to_string();
+        assert!(message.contains("feature `parquet`") && message.contains("CSV or JSONL"), "{message}");
     }
 }

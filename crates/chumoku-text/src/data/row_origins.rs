@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::SourceLocation;
+use super::label_variants::FileLabels;
 
 /// The files of a data set, in the order of their rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +35,19 @@ impl RowOrigins {
     /// Appends the files of the rows after the first `rows`.
     pub(crate) fn append(&mut self, rows: usize, next: RowOrigins) {
         self.files.extend(next.files.into_iter().map(|file| OriginFile { first_row: rows + file.first_row, ..file }));
+    }
+
+    /// Groups labels by file. `rows` has the labels of each row, in order.
+    pub(crate) fn group_labels<'a, L>(&self, rows: impl IntoIterator<Item = L>) -> Vec<FileLabels<'a>>
+    where
+        L: IntoIterator<Item = &'a String>,
+    {
+        let mut found: Vec<_> = self.files.iter().map(|file| FileLabels::new(&file.path, [])).collect();
+        for (row, labels) in rows.into_iter().enumerate() {
+            let after = self.files.partition_point(|file| file.first_row <= row).max(1);
+            found[after - 1].labels.extend(labels.into_iter().map(String::as_str));
+        }
+        found
     }
 
     /// Returns the location of a row that starts on this line of its file.

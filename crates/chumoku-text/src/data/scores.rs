@@ -47,6 +47,8 @@ pub struct ScoreDataset {
     pub(crate) files: RowOrigins,
     /// The format of the numbers.
     number_format: QuantityFormat,
+    /// A number that shows the format, as in the file.
+    number_example: String,
 }
 
 /// Loads a file of texts with a number each.
@@ -62,14 +64,19 @@ pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoreDataset, D
     let column = columns.label.unwrap_or_default();
     let (files, beside) = (RowOrigins::one(path, source.location(0).is_row), source.requested_features());
     let mut records = source.records();
-    let (mut examples, mut form) = (Vec::new(), QuantityFormat::default());
+    let (mut examples, mut form, mut number_example) = (Vec::new(), QuantityFormat::default(), String::new());
     while let Some(record) = records.next() {
         let record = record?;
-        let found = records.source().row_label(&record, column).and_then(|kilobyte_field| {
-            let place = records.source().location(record.line);
-            match Quantity::parse(&kilobyte_field) {
-                Some(found) if found.fits_column(&mut form) => Ok(found.value),
-                found => Err(not_a_number(place, &kilobyte_field, found.is_some())),
+        let found = records.source().row_label(&record, column).and_then(|field| {
+            let (place, before) = (records.source().location(record.line), form.clone());
+            match Quantity::parse(&field) {
+                Some(found) if found.fits_column(&mut form) => {
+                    if form != before {
+                        number_example = field.trim().to_owned();
+                    }
+                    Ok(found.value)
+                }
+                found => Err(not_a_number(place, &field, found.is_some())),
             }
         });
         match found {
@@ -95,15 +102,36 @@ pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoreDataset, D
         weights: None,
         files,
         number_format: form,
+        number_example,
     })
 }
 
 impl ScoreDataset {
-    /// Returns whether the numbers of both files may be in one column. For example, three out of five differs from
-    /// three out of ten.
-    #[must_use]
-    pub fn has_same_number_format(&self, other: &ScoreDataset) -> bool {
-        self.number_format.is_compatible_with(&other.number_format)
+    /// Checks that the numbers of both files may be in one column. For example, three out of five differs from three
+    /// out of ten.
+    ///
+    /// # Errors
+    ///
+    /// If the formats differ. The error shows a number of each file.
+    pub fn check_number_format(&self, first: &ScoreDataset) -> Result<(), DataError> {
+        if self.number_format.is_compatible_with(&first.number_format) {
+            return Ok(());
+        }
+        Err(DataError::NumbersDiffer {
+            path: self.path.clone(),
+            first: first.path.clone(),
+            expected: quote(&first.number_example).into(),
+            found: quote(&self.number_example).into(),
+        })
+    }
+
+    /// Adds the number format of the next file.
+    pub(super) fn merge_number_format(&mut self, next: &ScoreDataset) -> Result<(), DataError> {
+        next.check_number_format(self)?;
+        if self.number_format.merge(&next.number_format) {
+            self.number_example.clone_from(&next.number_example);
+        }
+        Ok(())
     }
 
     /// Returns the location of an example, counted from 0.

@@ -126,8 +126,10 @@ impl RowSource {
     pub(crate) fn requested_features(&self) -> Vec<FeatureRequest> {
         let name = |of: &FeatureSource| of.column().map(|column| self.layout().columns[column].clone());
         let names = self.columns.features.iter().map(name);
-        let asked = self.table.options.features.iter().zip(names);
-        asked.map(|(of, name)| FeatureRequest { name: name.unwrap_or_else(|| of.name.clone()), ..of.clone() }).collect()
+        let requested = self.table.options.features.iter().zip(names);
+        requested
+            .map(|(of, name)| FeatureRequest { name: name.unwrap_or_else(|| of.name.clone()), ..of.clone() })
+            .collect()
     }
 
     /// Describes the detected format and columns, with reasons, in one line.

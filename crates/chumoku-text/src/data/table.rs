@@ -297,12 +297,14 @@ impl DataTable {
             return Err(fault);
         }
         if let Some(row) = self.sample.pop_front() {
+            self.options.rows_read.add_row();
             self.sample_rows_read += 1;
             return Ok(Some(row));
         }
         let Some(mut row) = self.reader.next_row()? else {
             return Ok(None);
         };
+        self.options.rows_read.add_row();
         if let Some(key) = &self.unpacked_key {
             unpack_object(&mut row, key);
         }

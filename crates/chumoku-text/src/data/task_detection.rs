@@ -174,15 +174,15 @@ fn best_label_reading(
 ) -> Result<Option<(LabelCandidate, Vec<String>)>, DataError> {
     let columns = columns::choose_columns(layout, rows, &ReadOptions { require_label: false, ..options.clone() })?;
     let chooser = ColumnChooser::new(layout, rows, options);
-    let asked =
-        options.label.as_deref().map(|wanted| chooser.requested_column(ColumnRole::Label, wanted)).transpose()?;
-    let label = asked.or(columns.label);
+    let requested =
+        options.label.as_deref().map(|requested| chooser.requested_column(ColumnRole::Label, requested)).transpose()?;
+    let label = requested.or(columns.label);
     let beside = columns.features.iter().map(FeatureSource::column);
     let texts: Vec<usize> = [Some(columns.text), columns.second].into_iter().chain(beside).flatten().collect();
     let found = chooser.choose_label_reading(&texts, label)?;
     Ok(found.map(|(reading, next)| {
         // The name decides which column it is.
-        let why = if asked.is_none() && label.is_some() && matches!(reading.form, LabelForm::Class(_)) {
+        let why = if requested.is_none() && label.is_some() && matches!(reading.form, LabelForm::Class(_)) {
             columns.label_why.to_owned()
         } else {
             reading.why

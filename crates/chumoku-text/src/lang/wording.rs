@@ -40,26 +40,26 @@ pub fn join_names(names: &[String]) -> String {
     names.join(lang().pick(", ", "、"))
 }
 
-/// Returns `; did you mean “x”?` if one of `names` is close to `wanted`, else an empty string.
-pub fn did_you_mean<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> String {
-    match nearest_name(wanted, names) {
+/// Returns `; did you mean “x”?` if one of `names` is close to `typed`, else an empty string.
+pub fn did_you_mean<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    match nearest_name(typed, names) {
         Some(name) => tr!("; did you mean {}?", "。{}のことですか", quote(name)),
         None => String::new(),
     }
 }
 
-/// Returns the name closest to `wanted` by edit distance, ignoring case, if at most a third of its letters differ.
-pub fn nearest_name<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+/// Returns the name closest to `typed` by edit distance, ignoring case, if at most a third of its letters differ.
+pub fn nearest_name<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Longer names are not typos, and the distance costs the product of the lengths.
     const COMPARED: usize = 64;
     let folded = |name: &str| name.trim().chars().take(COMPARED).flat_map(char::to_lowercase).collect::<Vec<_>>();
-    let wanted = folded(wanted);
-    let allowed = (wanted.len() / 3).max(1);
+    let typed = folded(typed);
+    let allowed = (typed.len() / 3).max(1);
     names
         .into_iter()
         .filter(|name| !name.trim().is_empty())
-        .map(|name| (edit_distance(&wanted, &folded(name)), name))
-        .filter(|&(distance, _)| distance <= allowed && distance < wanted.len())
+        .map(|name| (edit_distance(&typed, &folded(name)), name))
+        .filter(|&(distance, _)| distance <= allowed && distance < typed.len())
         .min_by_key(|&(distance, _)| distance)
         .map(|(_, name)| name)
 }

@@ -15,9 +15,9 @@ fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
 }
 
-fn close(what: &str, found: f64, wanted: &Value) {
-    let wanted = wanted.as_f64().unwrap();
-    assert!((found - wanted).abs() <= 1e-9, "{what}: {found} is not {wanted}");
+fn close(what: &str, found: f64, expected: &Value) {
+    let expected = expected.as_f64().unwrap();
+    assert!((found - expected).abs() <= 1e-9, "{what}: {found} is not {expected}");
 }
 
 /// Removes the version from a signature.
@@ -42,25 +42,25 @@ fn golden(check: impl Fn(&str, &[&str], &[&[&str]], &Value)) -> usize {
 fn bleu_matches_sacrebleu() {
     let cases = golden(|name, hypotheses, references, case| {
         for tokenizer in TOKENIZERS {
-            let wanted = &case["bleu"][tokenizer.name()];
+            let expected = &case["bleu"][tokenizer.name()];
             let name = format!("{name}, {}", tokenizer.name());
             let tokens: Vec<String> = hypotheses.iter().map(|line| tokenizer.tokenize(line)).collect();
-            assert_eq!(tokens, strings(&wanted["tokens"]), "{name}");
+            assert_eq!(tokens, strings(&expected["tokens"]), "{name}");
             let bleu = Bleu::new(tokenizer);
             let found = bleu.corpus(hypotheses, references).unwrap();
             let counts = found.counts;
-            assert_eq!(counts.matches.map(|n| n as f64).to_vec(), numbers(&wanted["matches"]), "{name}");
-            assert_eq!(counts.totals.map(|n| n as f64).to_vec(), numbers(&wanted["totals"]), "{name}");
-            assert_eq!(Value::from(counts.hypothesis_length), wanted["hypothesis_length"], "{name}");
-            assert_eq!(Value::from(counts.reference_length), wanted["reference_length"], "{name}");
-            close(&name, found.score, &wanted["score"]);
-            close(&name, found.brevity_penalty, &wanted["brevity_penalty"]);
-            for (precision, wanted) in found.precisions.iter().zip(wanted["precisions"].as_array().unwrap()) {
-                close(&name, *precision, wanted);
+            assert_eq!(counts.matches.map(|n| n as f64).to_vec(), numbers(&expected["matches"]), "{name}");
+            assert_eq!(counts.totals.map(|n| n as f64).to_vec(), numbers(&expected["totals"]), "{name}");
+            assert_eq!(Value::from(counts.hypothesis_length), expected["hypothesis_length"], "{name}");
+            assert_eq!(Value::from(counts.reference_length), expected["reference_length"], "{name}");
+            close(&name, found.score, &expected["score"]);
+            close(&name, found.brevity_penalty, &expected["brevity_penalty"]);
+            for (precision, expected) in found.precisions.iter().zip(expected["precisions"].as_array().unwrap()) {
+                close(&name, *precision, expected);
             }
-            assert_eq!(found.to_string(), wanted["text"], "{name}");
+            assert_eq!(found.to_string(), expected["text"], "{name}");
             let signature = bleu.signature(references.len());
-            assert_eq!(unversioned(&signature), unversioned(wanted["signature"].as_str().unwrap()));
+            assert_eq!(unversioned(&signature), unversioned(expected["signature"].as_str().unwrap()));
             assert!(signature.ends_with(&format!("|version:chumoku-{}", env!("CARGO_PKG_VERSION"))));
         }
     });
@@ -70,12 +70,12 @@ fn bleu_matches_sacrebleu() {
 #[test]
 fn chrf_matches_sacrebleu() {
     golden(|name, hypotheses, references, case| {
-        let wanted = &case["chrf"]["0"];
+        let expected = &case["chrf"]["0"];
         let found = Chrf.corpus(hypotheses, references).unwrap();
-        close(name, found.score, &wanted["score"]);
-        assert_eq!(found.to_string(), wanted["text"], "{name}");
+        close(name, found.score, &expected["score"]);
+        assert_eq!(found.to_string(), expected["text"], "{name}");
         let signature = Chrf.signature(references.len());
-        assert_eq!(unversioned(&signature), unversioned(wanted["signature"].as_str().unwrap()));
+        assert_eq!(unversioned(&signature), unversioned(expected["signature"].as_str().unwrap()));
     });
 }
 

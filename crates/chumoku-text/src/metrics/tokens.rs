@@ -82,7 +82,7 @@ fn separate_pairs(
     while let [a, tail @ ..] = rest {
         match tail {
             [b, behind_them @ ..] if first(*a) && second(*b) => {
-                let space = |wanted: bool| wanted.then_some(' ');
+                let space = |is_needed: bool| is_needed.then_some(' ');
                 let parts = [space(before), Some(*a), space(between), Some(*b), space(behind)];
                 out.extend(parts.into_iter().flatten());
                 rest = behind_them;

@@ -160,8 +160,8 @@ fn write_error(path: &Path, source: io::Error) -> DataError {
 
 /// Removes the path that `tempfile` adds to an error: users do not know the temporary file.
 fn without_path(source: io::Error) -> io::Error {
-    let said = source.to_string();
-    match said.split_once(" at path ") {
+    let message = source.to_string();
+    match message.split_once(" at path ") {
         Some((cause, _)) => io::Error::new(source.kind(), cause),
         None => source,
     }

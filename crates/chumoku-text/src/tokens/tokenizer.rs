@@ -538,7 +538,7 @@ mod tests {
     fn the_template_matches_the_input_of_models() {
         for (TokenizerConfig { form, unit, .. }, tokenizer) in every_kind() {
             // As the Python package does, with special tokens.
-            let asked = tokenizer
+            let requested = tokenizer
                 .engine
                 .library()
                 .unwrap()
@@ -554,7 +554,7 @@ mod tests {
                 NormalizationForm::NfkcLowercase | NormalizationForm::Unchanged => [&cls[..], &ids].concat(),
                 NormalizationForm::Nfkc | NormalizationForm::CollapsedSpaces => [&ids[..], &cls].concat(),
             };
-            assert_eq!(asked, fed, "{form:?} {unit:?}");
+            assert_eq!(requested, fed, "{form:?} {unit:?}");
             let pair =
                 tokenizer.engine.library().unwrap().inner.encode(EncodeInput::from(("the", "film")), true).unwrap();
             assert!(pair.get_ids().contains(&tokenizer.cls_id()), "{form:?} {unit:?}");

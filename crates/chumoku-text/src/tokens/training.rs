@@ -92,12 +92,12 @@ impl TextTokenizer {
         const FIXED: usize = 257;
         let mut learner =
             Tokenizer::from_str(&pipeline(config.form, config.unit).to_string()).map_err(library_error("preparing"))?;
-        let wanted = config.vocab_size.saturating_sub(FIXED).max(1);
+        let target = config.vocab_size.saturating_sub(FIXED).max(1);
         // Characters are never merged, so the whole vocabulary is alphabet.
-        let most = if config.unit == TokenizationUnit::Characters { wanted } else { (wanted / 2).max(64) };
+        let most = if config.unit == TokenizationUnit::Characters { target } else { (target / 2).max(64) };
         let alphabet = frequent_characters(&learner, texts, most);
         let mut trainer: TrainerWrapper = BpeTrainerBuilder::new()
-            .vocab_size(wanted)
+            .vocab_size(target)
             .min_frequency(config.min_frequency)
             .limit_alphabet(alphabet.len())
             .initial_alphabet(alphabet)

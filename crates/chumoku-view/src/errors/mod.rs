@@ -44,7 +44,7 @@ fn accuracy_sentence(errors: &ErrorAnalysis, lang: Lang) -> String {
 fn method_sentence(errors: &ErrorAnalysis, lang: Lang) -> String {
     let (shown, method, unit) =
         (errors.errors.len(), translate_phrase(lang, &errors.method), translate_phrase(lang, &errors.unit));
-    let mut said = match (errors.kind, lang) {
+    let mut message = match (errors.kind, lang) {
         (ErrorKind::Numbers, Lang::En) => format!(
             "The {shown} largest errors relative to their intervals, grouped by the words that caused them: words whose effect away from the \
              true number is at least half of the strongest in their text. {method}: {unit}; +: away from the true number."
@@ -63,12 +63,12 @@ fn method_sentence(errors: &ErrorAnalysis, lang: Lang) -> String {
         ),
     };
     if errors.is_network_alone {
-        said += lang.pick(
+        message += lang.pick(
             " Effects are on the network by itself; the answers also depend on n-grams.",
             "影響はネットワーク単独のもので、予測には n-gram も加わっています。",
         );
     }
-    said
+    message
 }
 
 /// Heading of a group: a word and the number of errors that it caused.
@@ -123,8 +123,8 @@ fn joined_pair([truth, answer]: &[String; 2], kind: ErrorKind) -> String {
 }
 
 /// States the model's confidence in an error; for a number, its interval and the error relative to it.
-fn confidence_text(told: &WrongAnswer, lang: Lang) -> String {
-    match told {
+fn confidence_text(answer: &WrongAnswer, lang: Lang) -> String {
+    match answer {
         WrongAnswer::Class { probability, .. } | WrongAnswer::Label { probability, .. } => {
             format!("{:.1} %", 100.0 * probability)
         }

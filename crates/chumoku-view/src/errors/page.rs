@@ -23,7 +23,7 @@ const MAX_WORDS: usize = 2_000;
 pub fn errors_to_html(errors: &ErrorAnalysis, lang: Lang) -> String {
     let title = |lang: Lang| tr_in!("Most confident errors of {}", "{} の確信度の高い誤り", lang, errors.model);
     let mut element = String::from("<section id=\"errors\">\n");
-    let say = |said: &dyn Fn(Lang) -> String| bilingual_html(lang, &|lang| escape_markup(&said(lang)));
+    let say = |text: &dyn Fn(Lang) -> String| bilingual_html(lang, &|lang| escape_markup(&text(lang)));
     let _ = writeln!(element, "<p class=\"sum\">{}</p>", say(&|lang| accuracy_sentence(errors, lang)));
     if !errors.errors.is_empty() {
         let _ = writeln!(element, "<p class=\"how\">{}</p>", say(&|lang| method_sentence(errors, lang)));
@@ -60,10 +60,10 @@ pub fn errors_to_html(errors: &ErrorAnalysis, lang: Lang) -> String {
             say(&|lang| group_heading(group, lang))
         );
         // The pairs and their number are the same in both languages.
-        let said = [Lang::En, Lang::Ja].map(|lang| confusion_counts(errors, &group.errors, lang));
-        for (place, (_, count)) in said[0].iter().enumerate() {
+        let counts = [Lang::En, Lang::Ja].map(|lang| confusion_counts(errors, &group.errors, lang));
+        for (place, (_, count)) in counts[0].iter().enumerate() {
             let pair = bilingual_unless_names(errors.kind, lang, &|lang| {
-                let sides = said[usize::from(lang == Lang::Ja)][place].0.each_ref();
+                let sides = counts[usize::from(lang == Lang::Ja)][place].0.each_ref();
                 let sides =
                     sides.map(|side| if side.is_empty() { String::new() } else { isolated_name(&escape_markup(side)) });
                 joined_pair(&sides, errors.kind)
@@ -94,8 +94,8 @@ pub fn errors_to_html(errors: &ErrorAnalysis, lang: Lang) -> String {
 }
 
 /// Returns a text in both languages, or once if it consists of class names only.
-fn bilingual_unless_names(kind: ErrorKind, lang: Lang, said: &dyn Fn(Lang) -> String) -> String {
-    if kind == ErrorKind::Classes { said(lang) } else { bilingual_html(lang, said) }
+fn bilingual_unless_names(kind: ErrorKind, lang: Lang, text: &dyn Fn(Lang) -> String) -> String {
+    if kind == ErrorKind::Classes { text(lang) } else { bilingual_html(lang, text) }
 }
 
 /// Isolates a name from the writing direction of the text around it.

@@ -14,7 +14,7 @@ pub struct Curves {
     pub x: FigureAxis,
     /// Name of the numbers.
     pub y: String,
-    /// The name of each curve and its number at each place.
+    /// The name of each curve and its number at each place. NaN is a missing number; the curve connects its neighbors.
     pub series: Vec<(String, Vec<f32>)>,
     /// True for a logarithmic scale; all numbers must then be above 0.
     pub is_logarithmic: bool,
@@ -27,7 +27,7 @@ pub struct Curves {
 
 const WIDTH: f64 = 620.0;
 const HEIGHT: f64 = 300.0;
-/// Side length of a point that has a spread.
+/// Side length of a point that has a spread, or is the only one of its curve.
 const POINT_SIZE: f64 = 7.0;
 /// Maximum span, in powers of ten, of a logarithmic axis with ticks between the powers.
 const MAX_MINOR_TICK_DECADES: i32 = 4;
@@ -46,7 +46,11 @@ impl Curves {
 
     /// Formats a number with four decimals, and its spread if it has one.
     fn value_text(&self, series: usize, place: usize) -> String {
-        let number = four_decimals(self.series[series].1[place].into());
+        let number = self.series[series].1[place];
+        if number.is_nan() {
+            return "–".into();
+        }
+        let number = four_decimals(number.into());
         match self.spread.get(series).and_then(|bars| bars.get(place)).map(|bar| bar.map(|y| four_decimals(y.into()))) {
             Some([least, most]) => format!("{number} ({least}–{most})"),
             None => number,
@@ -116,24 +120,27 @@ impl Curves {
         canvas.text(soft(below, self.x.name.clone()).with_anchor(TextAnchor::Middle));
         for (index, (name, numbers)) in self.series.iter().enumerate() {
             let stroke = Paint::Series(index);
+            let says = |i: usize| format!("{name}, {}: {}", self.x.labels[i], self.value_text(index, i));
             let between = self.between.get(index).map_or(&[][..], Vec::as_slice);
             let inner = between.len() / numbers.len().saturating_sub(1).max(1);
-            for (i, pair) in numbers.windows(2).enumerate() {
-                let points: Vec<f64> = std::iter::once(&pair[0])
-                    .chain(&between[i * inner..(i + 1) * inner])
-                    .chain([&pair[1]])
-                    .map(|&y| self.axis_value(y))
-                    .collect();
-                let part = (x(i + 1) - x(i)) / (inner + 1) as f64;
-                for (j, ends) in points.windows(2).enumerate().filter(|(_, ends)| ends.iter().all(|y| y.is_finite())) {
-                    let says = match j {
-                        0 => format!("{name}, {}: {}", self.x.labels[i], self.value_text(index, i)),
-                        _ => String::new(),
-                    };
-                    let left = x(i) + part * j as f64;
+            let known = numbers.iter().enumerate().map(|(i, &number)| (i, self.axis_value(number)));
+            let known: Vec<(usize, f64)> = known.filter(|(_, number)| number.is_finite()).collect();
+            for pair in known.windows(2) {
+                let [(i, from), (j, to)] = [pair[0], pair[1]];
+                let inside = if j == i + 1 { &between[i * inner..j * inner] } else { &[] };
+                let inside = inside.iter().map(|&y| self.axis_value(y));
+                let points: Vec<f64> = std::iter::once(from).chain(inside).chain([to]).collect();
+                let part = (x(j) - x(i)) / (points.len() - 1) as f64;
+                for (k, ends) in points.windows(2).enumerate().filter(|(_, ends)| ends.iter().all(|y| y.is_finite())) {
+                    let left = x(i) + part * k as f64;
                     let ends = [left, y(ends[0]), left + part, y(ends[1])];
+                    let says = if k == 0 { says(i) } else { String::new() };
                     canvas.items.push(SceneItem::Line { ends, stroke, width: 1.8, says });
                 }
+            }
+            if let [(i, number)] = known[..] {
+                let area = [x(i) - POINT_SIZE / 2.0, y(number) - POINT_SIZE / 2.0, POINT_SIZE, POINT_SIZE];
+                canvas.items.push(SceneItem::Rect { area, fill: stroke, says: says(i) });
             }
             for (i, (bar, number)) in self.spread.get(index).into_iter().flatten().zip(numbers).enumerate() {
                 let says = format!("{name}, {}: {}", self.x.labels[i], self.value_text(index, i));

@@ -6,11 +6,13 @@ use super::{Canvas, TEXT_SIZE};
 use crate::picture::{Paint, SceneText};
 use serde_json::{Value, json};
 
-/// Curves in panels, one below the other; all numbers lie between 0 and 1.
+/// Curves in panels, one below the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CurvePanels {
     /// The title and the curves of each panel.
     pub panels: Vec<(String, Curves)>,
+    /// The range of all panels; without one, each panel has the range of its numbers.
+    pub range: Option<[f64; 2]>,
 }
 
 /// Height of a panel.
@@ -24,7 +26,7 @@ impl CurvePanels {
                 is_bold: true,
                 ..SceneText::new([x0, y + 10.0], caption.clone(), TEXT_SIZE, Paint::Text)
             });
-            let end = curves.draw_in_range(Some([0.0, 1.0]), PANEL_HEIGHT, [x0, y + 30.0], canvas);
+            let end = curves.draw_in_range(self.range, PANEL_HEIGHT, [x0, y + 30.0], canvas);
             (right, y) = (f64::max(right, end[0]), end[1] + 22.0);
         }
         [right, y - 22.0]

@@ -272,12 +272,12 @@ fn page_data(explanation: &Explanation, first: [usize; 2]) -> String {
     }
     if !explanation.columns.is_empty() {
         let class = format!("\u{2068}{}\u{2069}", show_controls(&explanation.attribution.class));
-        let said = [
+        let texts = [
             ("title", both(&|lang| phrases::column_heading(lang, &class))),
             ("note", both(&|lang| phrases::column_note(lang, &class))),
         ];
         fields
-            .insert("said_columns".to_owned(), said.map(|(name, text)| (name.to_owned(), text)).into_iter().collect());
+            .insert("said_columns".to_owned(), texts.map(|(name, text)| (name.to_owned(), text)).into_iter().collect());
         if let Some(Value::Array(columns)) = fields.get_mut("columns") {
             for (shown, column) in columns.iter_mut().zip(&explanation.columns) {
                 shown["said"] = both(&|lang| phrases::column_value(lang, column));

@@ -91,21 +91,21 @@ fn comparison_sentence(span: &ExplainedSpan, comparison: &LabelComparison, lang:
     let LabelComparison { difference, from_features, from_transitions, from_network, .. } = comparison;
     let [difference, from_features, from_transitions, from_network] =
         [difference, from_features, from_transitions, from_network].map(|x| crate::signed_number(*x, 2));
-    let mut said = match (lang, span.is_found) {
+    let mut message = match (lang, span.is_found) {
         (Lang::En, true) => format!("Against the likeliest labels without {label} there ({spans})"),
         (Lang::En, false) => format!("Against the labels that the model gives ({spans})"),
         (Lang::Ja, true) => format!("そこに{label}のない最有力のラベル（{spans}）との差"),
         (Lang::Ja, false) => format!("モデルが予測するラベル（{spans}）との差"),
     };
-    said += &tr_in!(
+    message += &tr_in!(
         ": score {difference} = features {from_features}, transitions {from_transitions}",
         "：スコア {difference} ＝ 特徴 {from_features}、遷移 {from_transitions}",
         lang
     );
     if span.network.is_some() {
-        said += &tr_in!(", network {from_network}", "、ネットワーク {from_network}", lang);
+        message += &tr_in!(", network {from_network}", "、ネットワーク {from_network}", lang);
     }
-    said + lang.pick(".", "。")
+    message + lang.pick(".", "。")
 }
 
 /// Names a feature and its value.
@@ -227,12 +227,12 @@ pub fn tagged_figure(tagged: &TaggedText, lang: Lang) -> Figure {
             (String::new(), Content::ColoredText(ColoredText { words, legend: Default::default() }))
         }
         [span] => {
-            let said = span_name(&span.span.text, &span.span.span.label, lang);
+            let name = span_name(&span.span.text, &span.span.span.label, lang);
             let ends = match lang {
-                Lang::En => [format!("for {said}"), "against it".to_owned()],
-                Lang::Ja => [format!("{said}を支持"), "反対".to_owned()],
+                Lang::En => [format!("for {name}"), "against it".to_owned()],
+                Lang::Ja => [format!("{name}を支持"), "反対".to_owned()],
             };
-            let subtitle = format!("{said}  {}", percent(span));
+            let subtitle = format!("{name}  {}", percent(span));
             (subtitle, Content::ColoredText(ColoredText { words: span.words.clone(), legend: ends }))
         }
         spans => {

@@ -28,7 +28,7 @@ const MAX_FEATURES: usize = 30;
 #[must_use]
 pub fn tagged_to_html(tagged: &TaggedText, attention: Option<(&Explanation, [usize; 2])>, lang: Lang) -> String {
     let mut element = String::from("<section id=\"tagged\">\n");
-    let say = |said: &dyn Fn(Lang) -> String| bilingual_html(lang, &|lang| escape_markup(&said(lang)));
+    let say = |text: &dyn Fn(Lang) -> String| bilingual_html(lang, &|lang| escape_markup(&text(lang)));
     if tagged.spans.is_empty() {
         let _ = writeln!(
             element,
@@ -88,7 +88,7 @@ pub(crate) fn tagged_page_sources() -> [String; 2] {
 }
 
 fn span_article(tagged: &TaggedText, (span, i): (&ExplainedSpan, usize), lang: Lang, element: &mut String) {
-    let say = |said: &dyn Fn(Lang) -> String| bilingual_html(lang, &|lang| escape_markup(&said(lang)));
+    let say = |text: &dyn Fn(Lang) -> String| bilingual_html(lang, &|lang| escape_markup(&text(lang)));
     let found = &span.span;
     let [text, label] = [&found.text, &found.span.label].map(|text| escape_markup(&show_controls_in_text(text)));
     let place = say(&|lang| {
@@ -127,8 +127,8 @@ fn span_article(tagged: &TaggedText, (span, i): (&ExplainedSpan, usize), lang: L
     }
     if let Some(against) = &span.against {
         let open = if tagged.spans.len() == 1 { " open" } else { "" };
-        let said = say(&|lang| comparison_sentence(span, against, lang));
-        let _ = writeln!(element, "<details{open}><summary>{said}</summary>");
+        let sentence = say(&|lang| comparison_sentence(span, against, lang));
+        let _ = writeln!(element, "<details{open}><summary>{sentence}</summary>");
         score_table(against, lang, element);
         element.push_str("</details>\n");
     }
@@ -144,7 +144,7 @@ fn visible_words(own: &[bool]) -> Range<usize> {
 
 /// The table of all terms of a difference of scores, with their sum.
 fn score_table(against: &LabelComparison, lang: Lang, element: &mut String) {
-    let say = |said: &dyn Fn(Lang) -> String| bilingual_html(lang, &|lang| escape_markup(&said(lang)));
+    let say = |text: &dyn Fn(Lang) -> String| bilingual_html(lang, &|lang| escape_markup(&text(lang)));
     let pick = |en: &'static str, ja: &'static str| say(&move |lang| lang.pick(en, ja).to_owned());
     let head = [
         pick("at the word", "語"),
@@ -184,8 +184,8 @@ fn score_table(against: &LabelComparison, lang: Lang, element: &mut String) {
         row(&seen.word, labels, &say(&|lang| feature_name(seen, lang)), seen.effect);
     }
     if let Some(rest) = against.features.get(MAX_FEATURES..).filter(|rest| !rest.is_empty()) {
-        let said = say(&|lang| tr_in!("{} more features", "ほか {} 個の特徴", lang, rest.len()));
-        row("", Default::default(), &said, rest.iter().map(|seen| seen.effect).sum());
+        let sentence = say(&|lang| tr_in!("{} more features", "ほか {} 個の特徴", lang, rest.len()));
+        row("", Default::default(), &sentence, rest.iter().map(|seen| seen.effect).sum());
     }
     let sum = pick("sum: difference of the scores", "合計：スコアの差");
     let _ = writeln!(

@@ -75,8 +75,8 @@ fn span_lines(
     let behind = format!("  {:.1} %  ({}:{})", 100.0 * found.probability, found.span.start, found.span.end);
     let front = format!("{}. ", i + 1);
     let room = width.saturating_sub(front.len() + behind.len());
-    let said = truncate(&span_name(&found.text, &found.span.label, lang), room);
-    lines.push(paint.strong(&format!("{front}{said}{behind}")));
+    let name = truncate(&span_name(&found.text, &found.span.label, lang), room);
+    lines.push(paint.strong(&format!("{front}{name}{behind}")));
 
     // The words, with numbers after the strongest.
     let strongest = largest_effect(&span.words);
@@ -117,6 +117,6 @@ fn span_lines(
 fn feature_line(feature: &FeatureEffect, width: usize, paint: Painter, lang: Lang) -> String {
     let word = align_left(&truncate(&show_controls(&feature.word), MAX_WORD_WIDTH), MAX_WORD_WIDTH);
     let effect = align_right(&signed_number(feature.effect, 2), 7);
-    let said = truncate(&feature_name(feature, lang), width.saturating_sub(3 + 7 + 2 + MAX_WORD_WIDTH + 1));
-    format!("   {}  {word} {said}", paint.signed(feature.effect as f32, &effect))
+    let name = truncate(&feature_name(feature, lang), width.saturating_sub(3 + 7 + 2 + MAX_WORD_WIDTH + 1));
+    format!("   {}  {word} {name}", paint.signed(feature.effect as f32, &effect))
 }

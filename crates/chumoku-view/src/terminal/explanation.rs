@@ -159,8 +159,8 @@ impl ExplanationWriter<'_> {
             None => 0,
             // Many thresholds are reduced to those around the threshold in question.
             Some(_) => {
-                let asked = e.probabilities.iter().position(|p| p.label == e.label).unwrap_or_default();
-                asked.saturating_sub(MAX_CLASSES / 2).min(e.probabilities.len().saturating_sub(MAX_CLASSES))
+                let class = e.probabilities.iter().position(|p| p.label == e.label).unwrap_or_default();
+                class.saturating_sub(MAX_CLASSES / 2).min(e.probabilities.len().saturating_sub(MAX_CLASSES))
             }
         };
         let shown = &e.probabilities[first..e.probabilities.len().min(first + MAX_CLASSES)];

@@ -18,8 +18,21 @@ impl WorkedExample {
     /// # Errors
     /// If inputs do not fit each other; the error says which.
     pub(crate) fn program(&self) -> Result<Program, String> {
+        self.program_with(false)
+    }
+
+    /// Builds the same steps, with a mask and the largest score of each row in any case, for a page that switches
+    /// them on and off.
+    ///
+    /// # Errors
+    /// If [`WorkedExample::program`] fails.
+    pub(super) fn controllable_program(&self) -> Result<Program, String> {
+        self.program_with(true)
+    }
+
+    fn program_with(&self, is_controllable: bool) -> Result<Program, String> {
         let heads = self.head_counts()?;
-        let mut build = ProgramBuilder { example: self, program: Program::default(), heads };
+        let mut build = ProgramBuilder { example: self, program: Program::default(), heads, is_controllable };
         build.add_steps()?;
         build.check_token_counts()?;
         Ok(build.program)
@@ -258,13 +271,14 @@ impl ProgramBuilder<'_> {
         if let Some(bias) = self.score_bias(head, shape)? {
             last = self.program.add_computed(BiasedScores, head, Operation::AddBias { of: last, bias })?;
         }
-        if let Some(seen) = self.visible_keys(shape)? {
+        let all = self.is_controllable.then(|| Array2::from_elem(shape, true));
+        if let Some(seen) = self.visible_keys(shape)?.or(all) {
             last = self.program.add_computed(MaskedScores, head, Operation::Mask { of: last, seen })?;
         }
         if options.hard_attention {
             return Ok(Some(self.program.add_computed(Weights, head, Operation::OneHot(last))?));
         }
-        let largest = match options.subtract_max {
+        let largest = match options.subtract_max || self.is_controllable {
             true => Some(self.program.add_computed(ScoreMax, head, Operation::RowMax(last))?),
             false => None,
         };

@@ -10,7 +10,7 @@ macro_rules! examples {
     };
 }
 
-const EXAMPLES: [(&str, &str); 26] = examples![
+const EXAMPLES: [(&str, &str); 37] = examples![
     "two-tokens",
     "school",
     "cat-and-fish",
@@ -27,6 +27,17 @@ const EXAMPLES: [(&str, &str); 26] = examples![
     "rnn-steps",
     "lstm-steps",
     "gru-steps",
+    "recipe-book",
+    "recipe-book-hard",
+    "masked-row",
+    "masked-row-with-numbers",
+    "binary-loss",
+    "autoencoder",
+    "position-shift",
+    "length-of-ones",
+    "not-a-rotation",
+    "cat-sat-mat",
+    "mat-sat-cat",
     "input-numbers",
     "one-head-parameters",
     "heads-parameters",

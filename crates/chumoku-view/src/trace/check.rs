@@ -6,8 +6,9 @@
 //! arithmetic, which is never too narrow (`implications.rs`).
 
 use super::example::WorkedExample;
-use super::implications::{ClaimMatrix, ClaimVerdict, Implications};
+use super::implications::{ClaimMatrix, ClaimVerdict, Constants, Implications};
 use super::matrices::ClaimedMatrices;
+use super::mistakes::{LikelyMistake, Search};
 use super::operation::{Operation, StepId};
 use super::printed_number::{PrintedNumber, Scalar};
 use super::program::Program;
@@ -17,6 +18,7 @@ use super::step_kind::StepKind;
 use chumoku::tr;
 use ndarray::Array2;
 use serde::Serialize;
+use std::f64::consts::{E, PI};
 
 /// The claimed number that is furthest from the truth.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,12 +44,17 @@ pub struct ClaimResult {
     pub verdict: ClaimVerdict,
     /// Number of claimed numbers.
     pub claimed: usize,
-    /// Number of wrong or inherited numbers.
+    /// Number of wrong numbers: those that do not follow from previous claims.
     pub wrong: usize,
+    /// Number of numbers that follow from wrong numbers of previous steps.
+    pub inherited: usize,
     /// Number of numbers that are off in the last digit because previous steps were rounded.
     pub rounded: usize,
     /// The number furthest from the truth, if any is not true; wrong numbers take precedence.
     pub worst: Option<WorstNumber>,
+    /// The mistake that explains the wrong numbers, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mistake: Option<LikelyMistake>,
     /// Rows of claimed weights whose sum is not 1, even allowing for rounding.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub row_sums: Vec<RowSum>,
@@ -69,6 +76,9 @@ pub struct CheckReport {
     pub ok: bool,
     /// The claims, in the order of the computation.
     pub steps: Vec<ClaimResult>,
+    /// The rounded constants that the numbers were computed with, such as `√2 ≈ 1.41`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub constants: Vec<String>,
 }
 
 impl WorkedExample {
@@ -101,7 +111,7 @@ impl WorkedExample {
             ids.iter().zip(claim).for_each(|(&id, matrix)| claims[id] = Some(matrix));
             named.push(ids);
         }
-        let believed = Implications::compute(&program, &claims);
+        let (believed, constants) = with_constants(&program, &claims);
         let mut steps = Vec::new();
         for (ids, (kind, quantity, claim)) in named.into_iter().zip(&self.claims) {
             let what = (*kind, *quantity);
@@ -115,41 +125,132 @@ impl WorkedExample {
                 false => {
                     let mut claims = claims.clone();
                     ids.iter().zip(claim).for_each(|(&id, matrix)| claims[id] = Some(matrix));
-                    check_claim(&Implications::compute(&program, &claims), &program, what, &ids, &claims)
+                    let believed = Implications::compute(&program, &claims, believed.constants);
+                    check_claim(&believed, &program, what, &ids, &claims)
                 }
             };
             steps.push((ids[0], step));
         }
         steps.sort_by_key(|(id, _)| *id);
         let steps: Vec<ClaimResult> = steps.into_iter().map(|(_, step)| step).collect();
-        Ok(CheckReport::new(steps))
+        Ok(CheckReport::new(steps, constants))
     }
 }
 
 impl CheckReport {
-    fn new(steps: Vec<ClaimResult>) -> CheckReport {
-        CheckReport { ok: steps.iter().all(|step| step.verdict <= ClaimVerdict::Rounded), steps }
+    fn new(steps: Vec<ClaimResult>, constants: Vec<String>) -> CheckReport {
+        CheckReport { ok: steps.iter().all(|step| step.verdict <= ClaimVerdict::Rounded), steps, constants }
     }
+}
+
+/// Returns the implications of claims, and the roundings of constants that they were computed with.
+///
+/// People divide by 1.41 instead of √2. A rounding counts only if it explains all numbers of a wrong claim, and makes no
+/// other number wrong.
+fn with_constants(program: &Program, claims: &[ClaimMatrix<'_>]) -> (Implications, Vec<String>) {
+    let mut found = Implications::compute(program, claims, Constants::EXACT);
+    let mut used = Vec::new();
+    let all_wrong = |of: &Implications| -> Vec<usize> {
+        (0..claims.len()).filter(|&id| claims[id].is_some()).map(|id| of.count_wrong(id)).collect()
+    };
+    for roundings in [root_roundings(program), e_roundings()] {
+        let mut wrong = all_wrong(&found);
+        if wrong.iter().all(|&count| count == 0) {
+            break;
+        }
+        let exact = found.constants;
+        let mut best = None;
+        for (constants, text) in roundings {
+            let constants = Constants { scale: constants.scale * exact.scale, e: constants.e };
+            let other = Implications::compute(program, claims, constants);
+            let less = all_wrong(&other);
+            let explains = |id: &usize| {
+                let numbers = claims[*id].into_iter().flat_map(|claim| claim.indexed_iter());
+                let mut printed = numbers.filter_map(|(at, printed)| Some((at, printed.as_ref()?)));
+                printed.all(|(at, printed)| other.implied[*id][at].range.can_round_to(printed))
+            };
+            let claimed = (0..claims.len()).filter(|&id| claims[id].is_some());
+            let turns_right = claimed.zip(&wrong).any(|(id, before)| *before > 0 && explains(&id));
+            if turns_right && wrong.iter().zip(&less).all(|(before, after)| after <= before) {
+                wrong = less;
+                best = Some((other, text));
+            }
+        }
+        if let Some((other, text)) = best {
+            found = other;
+            used.push(text);
+        }
+    }
+    (found, used)
+}
+
+fn rounded(x: f64, decimals: i32) -> f64 {
+    (x * 10f64.powi(decimals)).round() / 10f64.powi(decimals)
+}
+
+/// Returns the usual roundings of √d_k and of 1/√d_k, finest first.
+fn root_roundings(program: &Program) -> Vec<(Constants, String)> {
+    let factor = program.steps().iter().find_map(|step| match step.operation {
+        Operation::Scale { factor, .. } if step.quantity == Quantity::ScaledScores => Some(factor),
+        _ => None,
+    });
+    let width = factor.map_or(0.0, |factor| factor.powi(-2).round());
+    let root = width.sqrt();
+    // Another scale than that of d_k has no usual roundings.
+    if root.fract() == 0.0 || factor.is_none_or(|factor| (factor * root - 1.0).abs() > 1e-12) {
+        return Vec::new();
+    }
+    let of_root = [4, 3, 2, 1]
+        .map(|decimals| (root / rounded(root, decimals), format!("√{width} ≈ {}", rounded(root, decimals))));
+    let inverse = 1.0 / root;
+    let of_inverse = [4, 3, 2]
+        .map(|decimals| (rounded(inverse, decimals) / inverse, format!("1/√{width} ≈ {}", rounded(inverse, decimals))));
+    let all = of_root.into_iter().chain(of_inverse).filter(|(scale, _)| *scale > 0.0);
+    all.map(|(scale, text)| (Constants { scale, ..Constants::EXACT }, text)).collect()
+}
+
+/// Returns the usual roundings of e, finest first.
+fn e_roundings() -> Vec<(Constants, String)> {
+    let rounding = |decimals| {
+        let e = rounded(E, decimals);
+        (Constants { e, ..Constants::EXACT }, format!("e ≈ {e}"))
+    };
+    [4, 3, 2].map(rounding).to_vec()
 }
 
 impl WorkedExample {
     /// Checks the claims of an example about sizes.
     fn check_size_claims(&self) -> CheckReport {
-        let step = |SizeClaim { name, claim, truth }: &SizeClaim| {
-            let holds = claim.agrees_with(*truth);
+        let mut constants = Vec::new();
+        let mut step = |SizeClaim { name, claim, truth }: &SizeClaim| {
+            let mut verdict = if claim.agrees_with(*truth) { ClaimVerdict::Holds } else { ClaimVerdict::Wrong };
+            // Wavelengths are multiples of 2π.
+            let pi = [4, 3, 2].map(|decimals| rounded(PI, decimals));
+            let pi = pi.into_iter().find(|pi| claim.agrees_with(truth * pi / PI));
+            if let Some(pi) = pi.filter(|_| verdict == ClaimVerdict::Wrong && name.starts_with("wavelength")) {
+                verdict = ClaimVerdict::Rounded;
+                let text = format!("π ≈ {pi}");
+                if !constants.contains(&text) {
+                    constants.push(text);
+                }
+            }
+            let holds = verdict == ClaimVerdict::Holds;
             let worst =
                 WorstNumber { index: Vec::new(), claimed: claim.text.clone(), truth: *truth, from_claims: None };
             ClaimResult {
                 name: name.clone(),
-                verdict: if holds { ClaimVerdict::Holds } else { ClaimVerdict::Wrong },
+                verdict,
                 claimed: 1,
-                wrong: usize::from(!holds),
-                rounded: 0,
+                wrong: usize::from(verdict == ClaimVerdict::Wrong),
+                inherited: 0,
+                rounded: usize::from(verdict == ClaimVerdict::Rounded),
                 worst: (!holds).then_some(worst),
+                mistake: None,
                 row_sums: Vec::new(),
             }
         };
-        CheckReport::new(self.size_claims.iter().map(step).collect())
+        let steps = self.size_claims.iter().map(&mut step).collect();
+        CheckReport::new(steps, constants)
     }
 
     /// Builds the steps that claims refer to, including gradients and the optimizer step if claims need them.
@@ -270,8 +371,10 @@ fn check_claim(
         verdict: ClaimVerdict::Holds,
         claimed: 0,
         wrong: 0,
+        inherited: 0,
         rounded: 0,
         worst: None,
+        mistake: Search { program, claims, implications, ids }.likely_mistake(),
         row_sums: Vec::new(),
     };
     let mut largest = (ClaimVerdict::Holds, f64::NEG_INFINITY);
@@ -283,7 +386,8 @@ fn check_claim(
             let (Some(printed), Some(verdict)) = (printed, implications.verdicts[id][[i, j]]) else { continue };
             let (truth, implied) = (value[[i, j]], follows[[i, j]]);
             found.claimed += 1;
-            found.wrong += usize::from(verdict > ClaimVerdict::Rounded);
+            found.wrong += usize::from(verdict == ClaimVerdict::Wrong);
+            found.inherited += usize::from(verdict == ClaimVerdict::Inherited);
             found.rounded += usize::from(verdict == ClaimVerdict::Rounded);
             found.verdict = found.verdict.max(verdict);
             if verdict == ClaimVerdict::Holds {
@@ -339,12 +443,12 @@ mod tests {
         let checked = check(
             r#"{"inputs": {"X": [[1, 2], [3, 4]], "W_Q": [[1, 0], [0, 1]], "K": [[1, 0], [0, 1]]},
                 "claims": {"Q": [[1, 2], [3, 5]], "scores": [[1, 2], [3, 5]],
-                           "scaled": [["0.71", "1.41"], ["2.12", "3.53"]], "sums": [["1.49"], ["1.49"]]}}"#,
+                           "scaled": [["0.71", "1.41"], ["2.12", "3.51"]], "sums": [["1.49"], ["1.49"]]}}"#,
         );
         use ClaimVerdict::{Holds, Inherited, Wrong};
         assert_eq!(verdicts(&checked), [("Q", Wrong), ("scores", Inherited), ("scaled", Wrong), ("sums", Holds)]);
         let worst = checked.steps[2].worst.as_ref().unwrap();
-        assert_eq!((&worst.index[..], worst.claimed.as_str()), (&[1, 1][..], "3.53"));
+        assert_eq!((&worst.index[..], worst.claimed.as_str()), (&[1, 1][..], "3.51"));
         assert!((worst.truth - 8f64.sqrt()).abs() < 1e-12, "{worst:?}");
         assert!((worst.from_claims.unwrap() - 12.5f64.sqrt()).abs() < 1e-6, "{worst:?}");
         assert!(!checked.ok);
@@ -359,6 +463,6 @@ mod tests {
         );
         use ClaimVerdict::{Holds, Inherited, Wrong};
         assert_eq!(verdicts(&checked), [("scores", Wrong), ("scaled", Inherited), ("output", Holds)]);
-        assert_eq!((checked.steps[1].claimed, checked.steps[1].wrong), (4, 1));
+        assert_eq!((checked.steps[1].claimed, checked.steps[1].wrong, checked.steps[1].inherited), (4, 0, 1));
     }
 }

@@ -128,15 +128,31 @@ const CORNER_SIZE: usize = 6;
 /// Relative margin of a larger number, so that the choice does not depend on the last digit of an exponential.
 const TIE_MARGIN: f64 = 1e-9;
 
-/// Expands one number of a step: the largest finite one in the corner, the first of several.
+/// Expands one number of a step: the largest finite one in the corner, the first of several. Of exponentials, it leaves
+/// out those of the largest score, which are all `exp(0) = 1`.
 pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
     let step = program.step(id);
+    let is_trivial =
+        |x: f64| matches!(step.operation, Operation::Exp { largest: Some(_), .. }) && (x == 1.0 || x == 0.0);
     let corner = step.value.indexed_iter().filter(|((i, j), x)| *i < CORNER_SIZE && *j < CORNER_SIZE && x.is_finite());
-    let is_larger = |next: &f64, best: &f64| next.abs() > best.abs() * (1.0 + TIE_MARGIN);
+    let is_larger = |next: &f64, best: &f64| match [*best, *next].map(is_trivial) {
+        [true, false] => true,
+        [false, true] => false,
+        _ => next.abs() > best.abs() * (1.0 + TIE_MARGIN),
+    };
     let (at, _) = corner.reduce(|best, next| if is_larger(next.1, best.1) { next } else { best })?;
+    let form = expansion_form(&step.operation, at, step.value.ncols(), &|id| program.value(id))?;
+    Some(Expansion { index: [at.0, at.1], symbol: step.symbol(), form, result: step.value[at] })
+}
+
+/// Returns the expression of one number of an operation's result, which has the given number of columns.
+pub(super) fn expansion_form<'a>(
+    operation: &Operation,
+    at: (usize, usize),
+    columns: usize,
+    of: &dyn Fn(StepId) -> &'a Array2<f64>,
+) -> Option<ExpansionForm> {
     let (row, column) = at;
-    let columns = step.value.ncols();
-    let of = |id: StepId| -> &Array2<f64> { program.value(id) };
     let products = |a: StepId, b: &dyn Fn(usize) -> f64| -> Vec<[f64; 2]> {
         of(a).row(row).iter().enumerate().map(|(k, x)| [*x, b(k)]).collect()
     };
@@ -146,7 +162,7 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
         of(*a).column(i).into_iter().zip(of(*b).column(j)).map(|(x, y)| [*x, *y]).collect()
     };
     let plain = |terms| ExpansionForm::Products { terms, bias: None };
-    let form = match &step.operation {
+    Some(match operation {
         Operation::Given
         | Operation::Columns { .. }
         | Operation::Concat(_)
@@ -275,7 +291,7 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
             (EntrywiseFunction::Activation(Activation::Silu), x) => ExpansionForm::SiluDerivative(x),
             _ => return None,
         },
-        Operation::NormGradient(made) => norm_gradient_form(program, made, at),
+        Operation::NormGradient(made) => norm_gradient_form(of, made, at),
         Operation::ColumnDotProducts([a, b]) => plain(column_pairs([(a, column), (b, column)])),
         Operation::UnitGradient { of: a, unit, gradient } => {
             let length = length_of(a);
@@ -308,15 +324,18 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
                 ExpansionForm::Products { terms, bias: Some(-entry(update)) }
             }
         },
-    };
-    Some(Expansion { index: [row, column], symbol: step.symbol(), form, result: step.value[at] })
+    })
 }
 
 /// Returns the expression of a number of a normalization's gradient.
-fn norm_gradient_form(program: &Program, made: &NormGradient, at: (usize, usize)) -> ExpansionForm {
-    let [x, plain, gradient] = [made.of, made.plain, made.gradient].map(|id| program.value(id).row(at.0));
+fn norm_gradient_form<'a>(
+    of: &dyn Fn(StepId) -> &'a Array2<f64>,
+    made: &NormGradient,
+    at: (usize, usize),
+) -> ExpansionForm {
+    let [x, plain, gradient] = [made.of, made.plain, made.gradient].map(|id| of(id).row(at.0));
     let n = x.len() as f64;
-    let g = |j: usize| gradient[j] * made.gamma.map_or(1.0, |gamma| program.value(gamma)[[0, j]]);
+    let g = |j: usize| gradient[j] * made.gamma.map_or(1.0, |gamma| of(gamma)[[0, j]]);
     let mean = |term: &dyn Fn(usize) -> f64| (0..x.len()).map(term).sum::<f64>() / n;
     let middle = if made.is_rms { 0.0 } else { mean(&|j| x[j]) };
     ExpansionForm::NormGradient {

@@ -79,15 +79,35 @@ pub(super) fn inverse_sqrt_of(factor: f64) -> Option<usize> {
     is_root.then_some(n as usize)
 }
 
+/// The right side of a formula before its symbols are filled in: `{0}` is the first symbol.
+pub(super) struct FormulaTemplate {
+    pub(super) symbols: Vec<String>,
+    pub(super) text: String,
+    latex: String,
+}
+
+impl FormulaTemplate {
+    fn new(symbols: &[String], [text, latex]: [&str; 2]) -> FormulaTemplate {
+        FormulaTemplate { symbols: symbols.to_vec(), text: text.to_owned(), latex: latex.to_owned() }
+    }
+}
+
 /// Returns the formula of a step; `None` for an input.
 pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
+    let template = formula_template(program, id)?;
+    let [text, latex] =
+        fill_templates(&program.step(id).symbol(), &template.symbols, [&template.text, &template.latex]);
+    Some(Formula { text, latex })
+}
+
+/// Returns the template of a step's formula; `None` for an input.
+pub(super) fn formula_template(program: &Program, id: StepId) -> Option<FormulaTemplate> {
     let name = |id: &StepId| program.step(*id).symbol();
     let step = program.step(id);
-    let own = step.symbol();
-    let fill = |letters: &[String], templates: [&str; 2]| fill_templates(&own, letters, templates);
+    let fill = FormulaTemplate::new;
     let with =
         |ids: &[&StepId], templates: [&str; 2]| fill(&ids.iter().map(|id| name(id)).collect::<Vec<_>>(), templates);
-    let [text, latex] = match &step.operation {
+    Some(match &step.operation {
         Operation::Given => return None,
         Operation::Sum([a, b]) => with(&[a, b], ["{0} + {1}", "{0} + {1}"]),
         Operation::Hadamard([a, b]) => with(&[a, b], ["{0} ∘ {1}", "{0} \\odot {1}"]),
@@ -265,7 +285,7 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
             fill(&letters, [&text, &latex])
         }
         Operation::ActivationDerivative { of, curve } => with(&[of], derivative_formula(*curve)),
-        Operation::NormGradient(made) => norm_gradient_formula(program, &own, made),
+        Operation::NormGradient(made) => norm_gradient_formula(program, made),
         Operation::ColumnDotProducts([a, b]) => with(&[a, b], ["Σᵢ {0} ∘ {1}", "\\textstyle\\sum_i {0}\\odot {1}"]),
         Operation::PoolingGradient { of, gradient, way } => {
             let pattern = match way {
@@ -311,8 +331,7 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
                 ["(1 − {2} · {3}) · {0} − {1}", "(1 - {2}\\cdot {3})\\,{0} - {1}"],
             ),
         },
-    };
-    Some(Formula { text, latex })
+    })
 }
 
 /// Returns the definition of an activation, in both spellings.
@@ -358,7 +377,7 @@ fn derivative_formula(curve: EntrywiseFunction) -> [&'static str; 2] {
 }
 
 /// Returns the gradient of a normalization, in both spellings.
-fn norm_gradient_formula(program: &Program, own: &str, made: &NormGradient) -> [String; 2] {
+fn norm_gradient_formula(program: &Program, made: &NormGradient) -> FormulaTemplate {
     let NormGradient { of, plain, gamma, gradient, is_rms, .. } = made;
     let mut letters = [*of, *plain, *gradient].map(|id| program.step(id).symbol()).to_vec();
     letters.extend(gamma.map(|gamma| program.step(gamma).symbol()));
@@ -375,7 +394,7 @@ fn norm_gradient_formula(program: &Program, own: &str, made: &NormGradient) -> [
     let latex = format!(
         "\\frac{{{g_latex}{center_latex} - {{1}}\\,\\overline{{{g_latex}\\odot {{1}}}}}}{{\\sqrt{{{under_latex}}}}}"
     );
-    fill_templates(own, &letters, [&text, &latex])
+    FormulaTemplate::new(&letters, [&text, &latex])
 }
 
 /// Fills symbols into the templates of both spellings: `{0}` is the first symbol.

@@ -1,24 +1,41 @@
-//! The page of a trace, which opens from disk and sends no request. It switches between English and Japanese, and the
-//! reader can change the given numbers.
+//! The page of a trace, which opens from disk and sends no request. It switches between English and Japanese. The reader
+//! can change the given numbers and the options of attention, and ask every number where it comes from.
 
 use super::caption::Caption;
+use super::equation::EquationPart;
 use super::grid::NumberGrid;
+use super::operation::StepId;
+use super::page_layout::{PageLayout, PageStep};
+use super::step_groups::StepGroup;
 use super::step_kind::StepKind;
 use super::text::{TraceDetail, TraceOptions};
 use super::trace_steps::{Trace, TraceStep};
 use super::words;
 use crate::{Lang, escape_markup, hash};
 use chumoku::lang::show_controls_in_text;
+use std::collections::HashSet;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("trace.css");
-/// Recomputes the steps when a number changes.
-const SCRIPT: [&str; 2] = [include_str!("operations.js"), include_str!("trace.js")];
+/// Theme and language of the page.
+const APPEARANCE: &str = include_str!("appearance.js");
+/// Evaluates the steps, spells out their numbers, and answers the reader.
+const SCRIPT: [&str; 5] = [
+    include_str!("operations.js"),
+    include_str!("expansions.js"),
+    include_str!("views.js"),
+    include_str!("answers.js"),
+    include_str!("trace.js"),
+];
 
 /// Maximum number of displayed terms of a sum.
 const MAX_TERMS: usize = 64;
 /// Matrices with more columns are printed smaller.
 const MAX_NORMAL_COLUMNS: usize = 14;
+/// Numbered rows or columns have labels if there are more.
+const MAX_UNNUMBERED: usize = 12;
+/// A page with more steps starts with the groups after the forward pass closed, and its outline too.
+const MAX_OPEN_STEPS: usize = 60;
 
 /// Escapes a text on one line.
 fn escape_line(text: &str) -> String {
@@ -79,37 +96,45 @@ fn in_language(lang: Lang, markup: &str) -> String {
 impl Trace {
     /// Returns the trace as an HTML page.
     ///
-    /// Its content security policy allows only its own style sheet and its own script, which recomputes all steps when
-    /// the reader changes a given number. A page with very many numbers has no script.
+    /// Its content security policy allows only its own style sheet and its own script. The script recomputes all steps
+    /// when the reader changes a given number or an option of attention, and spells out every number. A page with very
+    /// many numbers recomputes nothing.
+    ///
+    /// A link may end in `#theme=dark&lang=ja&why=weights,2,1`: the theme, the language, and the number that the page
+    /// explains, by its step, row and column.
     #[must_use]
     pub fn to_html(&self, options: &TraceOptions) -> String {
         // Browsers turn CR LF into LF before they compute the hash, and a checkout may use CR LF.
         let style = STYLE.replace("\r\n", "\n");
-        let program = self.program_json(options.digits, MAX_TERMS);
-        let script = format!("(() => {{\n{}}})();\n", SCRIPT.concat()).replace("\r\n", "\n");
-        let allowed = program.as_ref().map_or(String::new(), |_| format!("script-src '{}'; ", hash(&script)));
+        let program = self.program_json([options.digits, MAX_TERMS, options.size]);
+        let parts: String = APPEARANCE.to_owned() + &program.as_ref().map_or(String::new(), |_| SCRIPT.concat());
+        let script = format!("(() => {{\n'use strict';\n{parts}}})();\n").replace("\r\n", "\n");
         let mut out = String::new();
         let checked = |lang: Lang| if lang == options.lang { " checked" } else { "" };
         let _ = write!(
             out,
             "<!doctype html>\n<html lang=\"{}\">\n<head>\n<meta charset=\"utf-8\">\n<meta \
-             http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; {allowed}style-src '{}'; base-uri 'none'; \
+             http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src '{}'; style-src '{}'; base-uri 'none'; \
              form-action 'none'\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta \
              name=\"referrer\" content=\"no-referrer\">\n<title>{} – Chumoku</title>\n<style>{style}</style>\n</head>\n<body>\n\
-             <a class=\"skip\" href=\"#steps\">{}</a>\n<header><div><h1><bdi>{}</bdi></h1><p class=\"source\">\
-             <bdi>{}</bdi></p></div>\n<fieldset class=\"langs\"><legend class=\"unseen\">Language / 言語</legend><input type=\"radio\" name=\"lang\" id=\"en\"{}><label for=\"en\" lang=\"en\">English</label>\
-             <input type=\"radio\" name=\"lang\" id=\"ja\"{}><label for=\"ja\" lang=\"ja\">日本語</label></fieldset></header>\n",
+             <a class=\"skip\" href=\"#steps\">{}</a>\n<header class=\"top\"><p class=\"brand\"><span class=\"seal\" lang=\"ja\" \
+             aria-hidden=\"true\">注</span>Chumoku</p><div class=\"tools\"><fieldset class=\"langs\"><legend class=\"unseen\">Language / \
+             言語</legend><input type=\"radio\" name=\"lang\" id=\"en\"{}><label for=\"en\" lang=\"en\">English</label>\
+             <input type=\"radio\" name=\"lang\" id=\"ja\"{}><label for=\"ja\" lang=\"ja\">日本語</label></fieldset><button \
+             type=\"button\" id=\"theme\" aria-label=\"theme, 表示\" hidden>◐</button></div></header>\n<div class=\"title\"><h1><bdi>{}</bdi></h1>\
+             <p class=\"source\"><bdi>{}</bdi></p></div>\n",
             options.lang.code(),
+            hash(&script),
             hash(&style),
             escape_line(&self.heading(options.lang)),
             bilingual_html(|lang| lang.pick("Skip to the steps", "計算の手順へ").into()),
+            checked(Lang::En),
+            checked(Lang::Ja),
             match self.place {
                 Some(_) => bilingual_html(|lang| self.heading(lang)),
                 None => caption_html(&self.title),
             },
             caption_html(&self.source),
-            checked(Lang::En),
-            checked(Lang::Ja),
         );
         if let Some(cut) = self.truncation {
             let _ = writeln!(out, "<p class=\"note\">{}</p>", bilingual_html(|lang| cut.describe(lang)));
@@ -121,29 +146,28 @@ impl Trace {
             let _ = writeln!(out, "<p class=\"note stale\">{}</p>", bilingual_html(|lang| agreement.to_text(lang)));
         }
         if program.is_some() {
+            self.controls_to_html(&mut out);
+        }
+        let layout = PageLayout::new(self);
+        let sections = layout.sections();
+        let is_long = self.steps.len() > MAX_OPEN_STEPS;
+        outline_to_html(&sections, is_long, &mut out);
+        out.push_str("<main id=\"steps\" tabindex=\"-1\">\n");
+        for (i, (group, steps)) in sections.iter().enumerate() {
+            let open = if is_long && group.is_after_forward() { "" } else { " open" };
             let _ = writeln!(
                 out,
-                "<div class=\"live\" id=\"live\" hidden><p class=\"note\">{}</p> <button type=\"button\" id=\"undo\" \
-                 disabled>{}</button> <span id=\"bad\" role=\"status\" hidden>{}</span></div>",
-                bilingual_html(|lang| words::editing_note(lang).into()),
-                bilingual_html(|lang| lang.pick("Reset", "元に戻す").into()),
-                bilingual_html(|lang| words::invalid_entry_note(lang).into()),
+                "<details{open} class=\"group\" id=\"group-{}\"><summary><h2>{}</h2> <span class=\"count\">{}</span></summary>\n<div class=\"cards\">",
+                i + 1,
+                group_title(*group),
+                bilingual_html(|lang| words::step_count(lang, steps.iter().filter(|of| of.number.is_some()).count())),
             );
-        }
-        let names = self.steps.iter().enumerate();
-        let links: String = names
-            .map(|(i, step)| {
-                format!("<li><a href=\"#{}\">{}. {}</a></li>", step.anchor(), i + 1, with_subscripts(&step.symbol))
-            })
-            .collect();
-        let _ = writeln!(
-            out,
-            "<nav aria-labelledby=\"contents\"><span id=\"contents\">{}</span><ol>{links}</ol></nav>\n<main id=\"steps\" \
-             tabindex=\"-1\">",
-            bilingual_html(|lang| lang.pick("Steps", "計算の手順").into())
-        );
-        for (i, step) in self.steps.iter().enumerate() {
-            self.step_to_html(i, step, options, &mut out);
+            for of in steps {
+                if !(of.is_given() && layout.readers.contains_key(&of.step.id)) {
+                    self.step_to_html(&layout, of, options, &mut out);
+                }
+            }
+            out.push_str("</div></details>\n");
         }
         out.push_str("</main>\n");
         let _ = writeln!(
@@ -155,48 +179,241 @@ impl Trace {
             let program = crate::html::escape_script_json(&program.to_string());
             let _ = writeln!(
                 out,
-                "<script type=\"application/json\" id=\"program\">{program}</script>\n<script>{script}</script>"
+                "<aside id=\"why\" hidden aria-live=\"polite\" aria-labelledby=\"why-title\"><div class=\"head\"><h2 id=\"why-title\"></h2> <button \
+                 type=\"button\" id=\"down\">{}</button> <button type=\"button\" id=\"close\">{}</button></div><ol id=\"chain\"></ol></aside>\n<script \
+                 type=\"application/json\" id=\"program\">{program}</script>",
+                bilingual_html(|lang| lang.pick("Down to the inputs", "入力までたどる").into()),
+                bilingual_html(|lang| lang.pick("Close", "閉じる").into()),
             );
         }
-        out.push_str("</body>\n</html>\n");
+        let _ = writeln!(out, "<script>{script}</script>\n</body>\n</html>");
         out
     }
 
-    fn step_to_html(&self, index: usize, step: &TraceStep, options: &TraceOptions, out: &mut String) {
-        let open = if options.depth == TraceDetail::All { " open" } else { "" };
-        let _ = write!(
+    /// Writes the controls, which the script shows.
+    fn controls_to_html(&self, out: &mut String) {
+        let said =
+            |english: &'static str, japanese: &'static str| bilingual_html(|lang| lang.pick(english, japanese).into());
+        let mut options = String::new();
+        if let Some(controls) = self.controlled.as_ref().map(|controlled| &controlled.controls) {
+            let mut check = |id: &str, is_on: bool, label: String| {
+                let checked = if is_on { " checked" } else { "" };
+                let _ =
+                    write!(options, "<label><input type=\"checkbox\" id=\"control-{id}\"{checked}> {label}</label> ");
+            };
+            check("causal", controls.is_causal, said("causal mask", "因果マスク"));
+            if controls.visible.is_some() {
+                check("mask", true, said("mask of the example", "この例のマスク"));
+            }
+            if controls.has_bias {
+                check("bias", true, said("numbers added to the scores", "スコアに加える数値"));
+            }
+            if let Some((scale, is_scaled)) =
+                controls.scale.as_ref().and_then(|scale| Some((scale.scale?, scale.is_scaled)))
+            {
+                let label = match super::formula::inverse_sqrt_of(scale) {
+                    Some(n) => bilingual_html(|lang| tr_in!("divide by √{}", "√{} で割る", lang, n)),
+                    None => bilingual_html(|lang| tr_in!("scale by {}", "{} 倍する", lang, scale)),
+                };
+                check("scale", is_scaled, label);
+            }
+            if let Some(is_on) = controls.subtracts_max {
+                check("max", is_on, said("subtract the largest score", "最大値を引く"));
+            }
+            if let Some(scale) = &controls.scale {
+                let most = (2.0 * scale.beta.abs()).max(4.0);
+                let _ = write!(
+                    options,
+                    "<label>β <input type=\"range\" id=\"control-beta\" min=\"0\" max=\"{most}\" step=\"0.05\" value=\"{}\"></label> \
+                     <output id=\"beta\" for=\"control-beta\"></output>",
+                    scale.beta
+                );
+            }
+        }
+        let _ = writeln!(
             out,
-            "<details{open} id=\"{}\"><summary><span class=\"shape\">{}</span><h2 id=\"{}-title\">{}. {}</h2></summary>\n<p \
-             class=\"formula\">{}</p>\n",
-            step.anchor(),
-            with_subscripts(&format!("{}: {}", step.symbol, step.shape())),
-            step.anchor(),
-            index + 1,
-            bilingual_html(|lang| step.title(lang)),
-            step.formula.as_ref().map_or_else(
-                || bilingual_html(|lang| step.given_text(lang).into()),
-                |formula| with_subscripts(&formula.text)
-            )
+            "<div class=\"live\" id=\"live\" hidden><p class=\"note\">{}</p>\n<div class=\"bar\" role=\"group\" \
+             aria-label=\"options, 設定\">{options}<button type=\"button\" id=\"undo\" disabled>{}</button> <span id=\"bad\" role=\"status\" \
+             hidden>{}</span></div>\n<div class=\"bar\" role=\"group\" aria-label=\"play, 再生\"><button type=\"button\" id=\"back\" \
+             title=\",\">◀ {}</button> <button type=\"button\" id=\"play\" title=\"p\" aria-pressed=\"false\"><span class=\"off\">▶ \
+             {}</span><span class=\"on\" hidden>⏸ {}</span></button> <button type=\"button\" id=\"next\" title=\".\">{} ▶</button> <button \
+             type=\"button\" id=\"fold\">{}</button> <button type=\"button\" id=\"unfold\">{}</button></div></div>",
+            bilingual_html(|lang| words::editing_note(lang).into()),
+            said("Reset", "元に戻す"),
+            bilingual_html(|lang| words::invalid_entry_note(lang).into()),
+            said("Back", "戻る"),
+            said("Play", "再生"),
+            said("Pause", "一時停止"),
+            said("Next term", "次の項"),
+            said("Fold all", "すべてたたむ"),
+            said("Unfold all", "すべて開く"),
         );
+    }
+
+    fn step_to_html(&self, layout: &PageLayout<'_>, of: &PageStep<'_>, options: &TraceOptions, out: &mut String) {
+        let (step, shown) = (of.step, of.shown);
+        let anchor = step.anchor();
+        let open = if options.depth == TraceDetail::All { " open" } else { "" };
+        let hidden = if of.number.is_some() { "" } else { " hidden" };
+        let _ = writeln!(
+            out,
+            "<details{open}{hidden} class=\"step\" data-s=\"{}\"><summary><h3 id=\"{anchor}-title\">{}{}</h3> <span \
+             class=\"formula\">{}</span> <span class=\"shape\">{}</span></summary>",
+            step.id,
+            of.number_html(),
+            bilingual_html(|lang| step.title(lang)),
+            shown.formula.as_ref().map_or_else(
+                || bilingual_html(|lang| shown.given_text(lang).into()),
+                |formula| with_subscripts(&formula.text)
+            ),
+            with_subscripts(&shown.shape()),
+        );
+        // Inputs that the equation shows in another form, such as transposed, precede it.
+        let mut inline = HashSet::new();
+        for part in &shown.equation {
+            if let EquationPart::Operand { id, is_transposed: false } = part {
+                inline.insert(layout.page_id(of, *id));
+            }
+        }
+        let mut own: Vec<StepId> =
+            layout.readers.iter().filter(|(_, reader)| **reader == step.id).map(|(id, _)| *id).collect();
+        own.sort_unstable();
+        let figure_of = |id: StepId| layout.positions.get(&id).map(|&at| &layout.steps[at]);
+        let strip: String = own
+            .iter()
+            .filter(|id| !inline.contains(id))
+            .filter_map(|id| figure_of(*id))
+            .map(|given| self.figure_to_html(given, options))
+            .collect();
+        if !strip.is_empty() {
+            let _ = writeln!(out, "<div class=\"eq\">{strip}</div>");
+        }
+        out.push_str("<div class=\"eq\">");
+        for part in &shown.equation {
+            match part {
+                EquationPart::Text(signs) => {
+                    let _ = write!(out, "<span class=\"op\">{}</span> ", with_subscripts(signs));
+                }
+                EquationPart::Operand { id, is_transposed } => {
+                    let id = layout.page_id(of, *id);
+                    let operand = figure_of(id);
+                    if let Some(given) = operand.filter(|_| own.contains(&id) && !*is_transposed) {
+                        out.push_str(&self.figure_to_html(given, options));
+                        continue;
+                    }
+                    let all = self.steps.iter().chain(&self.hidden_steps);
+                    let symbol = match operand {
+                        Some(operand) => operand.step.symbol.clone(),
+                        None => all
+                            .filter(|other| layout.page_ids.get(&other.id) == Some(&id))
+                            .map(|other| other.symbol.clone())
+                            .next()
+                            .unwrap_or_default(),
+                    };
+                    let symbol = with_subscripts(&symbol) + if *is_transposed { "ᵀ" } else { "" };
+                    let flag = if *is_transposed { " data-t" } else { "" };
+                    let _ = match operand {
+                        Some(operand) => write!(
+                            out,
+                            "<a class=\"ref\" href=\"#{}\" data-s=\"{id}\"{flag}>{symbol}</a> ",
+                            operand.step.anchor()
+                        ),
+                        None => write!(out, "<span class=\"ref\" data-s=\"{id}\"{flag}>{symbol}</span> "),
+                    };
+                }
+            }
+        }
+        if !shown.equation.is_empty() {
+            out.push_str("<div class=\"result\"><span class=\"op\">=</span> ");
+        }
+        out.push_str(&self.figure_to_html(of, options));
+        out.push_str(if shown.equation.is_empty() { "</div>\n" } else { "</div></div>\n" });
+        // The script writes everything but the symbol.
+        let expanded = |lang: Lang| {
+            let text = shown.expanded([options.digits, MAX_TERMS], false, lang)?;
+            let rest = text.strip_prefix(&shown.symbol).unwrap_or(&text);
+            Some(format!("{}<span class=\"x\">{}</span>", with_subscripts(&shown.symbol), escape_line(rest)))
+        };
+        if let [Some(english), Some(japanese)] = [Lang::En, Lang::Ja].map(expanded) {
+            let text = match english == japanese {
+                true => english,
+                false => {
+                    [(Lang::En, english), (Lang::Ja, japanese)].map(|(lang, text)| in_language(lang, &text)).concat()
+                }
+            };
+            let _ = writeln!(out, "<p class=\"expanded\">{text}</p>");
+        }
+        let inputs = own.iter().filter_map(|id| figure_of(*id)).map(|given| {
+            let name = with_subscripts(&given.step.symbol) + ": ";
+            self.notes_html(given.shown, &name)
+        });
+        let items: String = inputs.chain([self.notes_html(shown, "")]).collect();
+        if !items.is_empty() {
+            let _ = writeln!(out, "<ul class=\"stale\">{items}</ul>");
+        }
+        out.push_str("</details>\n");
+    }
+
+    /// Returns the checks and sentences about a matrix as items of a list; each begins with its name.
+    fn notes_html(&self, step: &TraceStep, name: &str) -> String {
+        let checks = step.checks.iter().map(|check| {
+            let class = if check.holds { "" } else { " class=\"bad\"" };
+            format!("<li{class}>{name}{}</li>", bilingual_html(|lang| check.to_text(lang)))
+        });
+        let [english, japanese] = [Lang::En, Lang::Ja].map(|lang| words::step_sentences(lang, self, step));
+        let says = english.iter().zip(&japanese).map(|(english, japanese)| {
+            format!("<li class=\"says\">{name}{}</li>", bilingual_html(|lang| lang.pick(english, japanese).into()))
+        });
+        checks.chain(says).collect()
+    }
+
+    /// Returns a matrix with its symbol; an input has its title too.
+    fn figure_to_html(&self, of: &PageStep<'_>, options: &TraceOptions) -> String {
+        let (step, anchor) = (of.shown, of.step.anchor());
+        let mut out = String::new();
+        let (name, id) = match of.is_given() {
+            // The title of a card names the matrix, unless another card shows it.
+            true => {
+                let number = of.number_html();
+                let title = bilingual_html(|lang| step.title(lang));
+                let text = format!("<span class=\"name\" id=\"{anchor}-name\">{number}{title}</span>");
+                (text, format!("{anchor}-name"))
+            }
+            false => (String::new(), format!("{anchor}-title")),
+        };
         let grid = NumberGrid::new(self, step, [options.size; 2], options.digits);
         let largest = step.value.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
         let more = if grid.is_truncated[1] { "<td class=\"more\">…</td>" } else { "" };
-        // Wide tables can be scrolled with the keyboard; they are labeled by the title of their step.
+        // Wide tables can be scrolled with the keyboard.
         let _ = writeln!(
             out,
-            "<div class=\"scroll{}\" tabindex=\"0\" role=\"group\" aria-labelledby=\"{}-title\"><table>",
+            "<figure class=\"m{}\" id=\"{anchor}\"><figcaption>{} {name}</figcaption><div class=\"scroll\" tabindex=\"0\" role=\"group\" \
+             aria-labelledby=\"{id}\"><table>",
             if grid.columns.len() > MAX_NORMAL_COLUMNS { " wide" } else { "" },
-            step.anchor()
+            with_subscripts(&step.symbol),
         );
-        let names: String = grid
-            .columns
-            .iter()
-            .map(|name| format!("<th scope=\"col\"><bdi>{}</bdi></th>", escape_line(name)))
-            .collect();
-        let _ = writeln!(out, "<thead><tr><td></td>{names}{more}</tr></thead>\n<tbody>");
+        // Numbers of rows and columns say little while they can be counted.
+        let has_labels = |labels: &[String]| {
+            labels.len() > MAX_UNNUMBERED
+                || labels.iter().enumerate().any(|(i, label)| !label.is_empty() && *label != (i + 1).to_string())
+        };
+        let is_labeled = [&grid.rows, &grid.columns].map(|labels| has_labels(labels));
+        if is_labeled[1] && grid.columns.iter().any(|label| !label.is_empty()) {
+            let corner = if is_labeled[0] { "<td></td>" } else { "" };
+            let names: String = grid
+                .columns
+                .iter()
+                .map(|name| format!("<th scope=\"col\"><bdi>{}</bdi></th>", escape_line(name)))
+                .collect();
+            let _ = write!(out, "<thead><tr>{corner}{names}{more}</tr></thead>");
+        }
+        out.push_str("<tbody>\n");
         let marked = step.expansion.as_ref().map(|expansion| expansion.index);
         for (i, (label, row)) in grid.rows.iter().zip(&grid.cells).enumerate() {
-            let _ = write!(out, "<tr><th scope=\"row\"><bdi>{}</bdi></th>", escape_line(label));
+            out.push_str("<tr>");
+            if is_labeled[0] {
+                let _ = write!(out, "<th scope=\"row\"><bdi>{}</bdi></th>", escape_line(label));
+            }
             for (j, cell) in row.iter().enumerate() {
                 let x = step.value[[i, j]];
                 let level = ((x.abs() / largest) * 8.0).round();
@@ -215,46 +432,55 @@ impl Trace {
         }
         if grid.is_truncated[0] {
             let dots = "<td class=\"more\">⋮</td>".repeat(grid.columns.len());
-            let _ = writeln!(out, "<tr><th>⋮</th>{dots}</tr>");
+            let label = if is_labeled[0] { "<th>⋮</th>" } else { "" };
+            let _ = writeln!(out, "<tr>{label}{dots}</tr>");
         }
-        out.push_str("</tbody></table></div>\n");
+        out.push_str("</tbody></table></div>");
         if grid.is_truncated != [false; 2] {
-            let shown = [grid.rows.len(), grid.columns.len()];
-            let _ = writeln!(
+            let part = [grid.rows.len(), grid.columns.len()];
+            let _ = write!(
                 out,
                 "<p class=\"note\">{}</p>",
-                bilingual_html(|lang| words::truncation_note(lang, shown, grid.size))
+                bilingual_html(|lang| words::truncation_note(lang, part, grid.size))
             );
         }
-        // The script writes everything but the symbol.
-        let expanded = |lang: Lang| {
-            let text = step.expanded([options.digits, MAX_TERMS], false, lang)?;
-            let rest = text.strip_prefix(&step.symbol).unwrap_or(&text);
-            Some(format!("{}<span class=\"x\">{}</span>", with_subscripts(&step.symbol), escape_line(rest)))
-        };
-        if let [Some(english), Some(japanese)] = [Lang::En, Lang::Ja].map(expanded) {
-            let text = match english == japanese {
-                true => english,
-                false => {
-                    [(Lang::En, english), (Lang::Ja, japanese)].map(|(lang, text)| in_language(lang, &text)).concat()
-                }
-            };
-            let _ = writeln!(out, "<p class=\"expanded\">{text}</p>");
-        }
-        let checks = step.checks.iter().map(|check| {
-            let class = if check.holds { "" } else { " class=\"bad\"" };
-            format!("<li{class}>{}</li>", bilingual_html(|lang| check.to_text(lang)))
-        });
-        let [english, japanese] = [Lang::En, Lang::Ja].map(|lang| words::top_attention_sentences(lang, self, step));
-        let says = english.iter().zip(&japanese).map(|(english, japanese)| {
-            format!("<li class=\"says\">{}</li>", bilingual_html(|lang| lang.pick(english, japanese).into()))
-        });
-        let items: String = checks.chain(says).collect();
-        if !items.is_empty() {
-            let _ = writeln!(out, "<ul class=\"stale\">{items}</ul>");
-        }
-        out.push_str("</details>\n");
+        out.push_str("</figure> ");
+        out
     }
+}
+
+/// Returns the title of a group in both languages, with subscripts.
+fn group_title(group: StepGroup) -> String {
+    [Lang::En, Lang::Ja].map(|lang| in_language(lang, &with_subscripts(&group.title(lang)))).concat()
+}
+
+/// Writes links to all steps, by group.
+fn outline_to_html(sections: &[(StepGroup, Vec<&PageStep<'_>>)], is_long: bool, out: &mut String) {
+    let said = bilingual_html(|lang| lang.pick("Steps", "計算の手順").into());
+    let _ = writeln!(out, "<nav aria-labelledby=\"contents\"><span id=\"contents\">{said}</span>");
+    for (i, (group, steps)) in sections.iter().enumerate() {
+        let links: String = steps
+            .iter()
+            .map(|of| {
+                let number = of.number_html();
+                let hidden = if of.number.is_some() { "" } else { " hidden" };
+                let symbol = with_subscripts(&of.step.symbol);
+                format!(
+                    "<li{hidden} data-s=\"{}\"><a href=\"#{}\">{number}{symbol}</a></li>",
+                    of.step.id,
+                    of.step.anchor()
+                )
+            })
+            .collect();
+        let open = if is_long { "" } else { " open" };
+        let _ = writeln!(
+            out,
+            "<details{open}><summary><a href=\"#group-{}\">{}</a></summary><ol>{links}</ol></details>",
+            i + 1,
+            group_title(*group)
+        );
+    }
+    out.push_str("</nav>\n");
 }
 
 impl TraceStep {

@@ -6,10 +6,12 @@
 use super::operation::{Operation, StepId};
 use super::printed_number::{Interval, PrintedNumber, Scalar};
 use super::program::Program;
+use super::quantity::Quantity;
 use super::step_kind::StepKind;
 use chumoku_kernels::Activation;
 use ndarray::Array2;
 use serde::Serialize;
+use std::f64::consts::E;
 
 /// An implied number: its possible values, and whether it depends on an error.
 #[derive(Clone, Copy, Debug)]
@@ -104,16 +106,33 @@ pub enum ClaimVerdict {
 /// The claim about a step, if any.
 pub(super) type ClaimMatrix<'a> = Option<&'a Array2<Option<PrintedNumber>>>;
 
+/// Constants of a hand calculation, which people round before they use them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Constants {
+    /// The factor of scaled scores, as a multiple of the exact one.
+    pub(super) scale: f64,
+    /// The base of exponentials.
+    pub(super) e: f64,
+}
+
+impl Constants {
+    pub(super) const EXACT: Constants = Constants { scale: 1.0, e: E };
+}
+
 /// The implications of claims, and the verdicts on them.
 pub(super) struct Implications {
+    /// The constants of the calculation.
+    pub(super) constants: Constants,
     /// The value of each step that the claims before it imply.
     pub(super) implied: Vec<Array2<ImpliedNumber>>,
+    /// The value of each step that the following steps use: the claims where there are any.
+    pub(super) believed: Vec<Array2<ImpliedNumber>>,
     /// The verdict on each claimed number.
     pub(super) verdicts: Vec<Array2<Option<ClaimVerdict>>>,
 }
 
 impl Implications {
-    pub(super) fn compute(program: &Program, claims: &[ClaimMatrix<'_>]) -> Implications {
+    pub(super) fn compute(program: &Program, claims: &[ClaimMatrix<'_>], constants: Constants) -> Implications {
         // Each token of a recurrent network depends on the previous one, whose row belongs to a later step. Each pass
         // carries the claims one token further.
         let tokens = program.steps().iter().filter(|step| matches!(step.operation, Operation::StateRecurrence(_)));
@@ -122,9 +141,9 @@ impl Implications {
         if program.steps().iter().any(|step| matches!(step.operation, Operation::StateGradient(_))) {
             passes *= 2;
         }
-        let (mut found, mut believed) = Implications::pass(program, claims, None);
+        let mut found = Implications::pass(program, claims, constants, None);
         for _ in 1..passes {
-            (found, believed) = Implications::pass(program, claims, Some(&believed));
+            found = Implications::pass(program, claims, constants, Some(&found.believed));
         }
         found
     }
@@ -132,12 +151,12 @@ impl Implications {
     fn pass(
         program: &Program,
         claims: &[ClaimMatrix<'_>],
+        constants: Constants,
         last: Option<&[Array2<ImpliedNumber>]>,
-    ) -> (Implications, Vec<Array2<ImpliedNumber>>) {
-        let mut believed: Vec<Array2<ImpliedNumber>> = Vec::new();
-        let (mut follows, mut verdicts) = (Vec::new(), Vec::new());
-        for (id, (step, claim)) in program.steps().iter().zip(claims).enumerate() {
-            let mut result = implied_matrix(program, id, &believed, claims);
+    ) -> Implications {
+        let mut found = Implications { constants, implied: Vec::new(), believed: Vec::new(), verdicts: Vec::new() };
+        for (id, step) in program.steps().iter().enumerate() {
+            let mut result = implied_matrix(program, id, &found.believed, claims, constants);
             if let (Operation::StateRecurrence(before), Some(last)) = (&step.operation, last)
                 && let Some(of) = program.find_kind(step.kind, before.source_quantity(), None)
             {
@@ -154,28 +173,71 @@ impl Implications {
                 let after = last[of].rows().into_iter().skip(1);
                 result.rows_mut().into_iter().zip(after).for_each(|(mut row, after)| row.assign(&after));
             }
-            let mut belief = result.clone();
-            let mut verdict = Array2::from_elem(result.dim(), None);
-            for (at, printed) in claim.iter().flat_map(|claim| claim.indexed_iter()) {
-                let Some(printed) = printed else { continue };
-                let (truth, implied) = (step.value[at], result[at]);
-                let found = judge(printed, truth, implied);
-                let source = match found {
-                    ClaimVerdict::Wrong => Interval::from_f64(printed.value),
-                    ClaimVerdict::Holds => implied.range.extended_to(truth),
-                    ClaimVerdict::Rounded | ClaimVerdict::Inherited => implied.range,
-                };
-                // After rounding, a consequence of a wrong number may look true, but it still depends on an error.
-                let is_misled = implied.follows_error || found == ClaimVerdict::Wrong;
-                belief[at] = ImpliedNumber { range: printed.range(source), follows_error: is_misled };
-                verdict[at] = Some(found);
-            }
-            believed.push(belief);
-            follows.push(result);
-            verdicts.push(verdict);
+            let (belief, verdict) = believe(&step.value, claims[id], &result);
+            found.believed.push(belief);
+            found.implied.push(result);
+            found.verdicts.push(verdict);
         }
-        (Implications { implied: follows, verdicts }, believed)
+        found
     }
+
+    /// Returns the implied values of the steps up to `last`, if the steps of `replaced` had other values than those
+    /// that follow from the claims.
+    pub(super) fn with_replaced(
+        &self,
+        program: &Program,
+        claims: &[ClaimMatrix<'_>],
+        replaced: &[(StepId, Array2<ImpliedNumber>)],
+        last: StepId,
+    ) -> Vec<Array2<ImpliedNumber>> {
+        let first = replaced.iter().map(|(id, _)| *id).min().unwrap_or(0);
+        let mut believed = self.believed[..first].to_vec();
+        let mut implied = self.implied[..first].to_vec();
+        for id in first..=last {
+            let step = program.step(id);
+            let result = match replaced.iter().find(|(other, _)| *other == id) {
+                Some((_, other)) => other.clone(),
+                // These depend on later steps.
+                None if matches!(step.operation, Operation::StateRecurrence(_) | Operation::StateGradient(_)) => {
+                    self.implied[id].clone()
+                }
+                None => implied_matrix(program, id, &believed, claims, self.constants),
+            };
+            believed.push(believe(&step.value, claims[id], &result).0);
+            implied.push(result);
+        }
+        implied
+    }
+
+    /// Returns the number of wrong numbers of a step.
+    pub(super) fn count_wrong(&self, id: StepId) -> usize {
+        self.verdicts[id].iter().filter(|verdict| **verdict == Some(ClaimVerdict::Wrong)).count()
+    }
+}
+
+/// Returns the value of a step that the following steps use, and the verdicts on its claimed numbers.
+fn believe(
+    truth: &Array2<f64>,
+    claim: ClaimMatrix<'_>,
+    implied: &Array2<ImpliedNumber>,
+) -> (Array2<ImpliedNumber>, Array2<Option<ClaimVerdict>>) {
+    let mut belief = implied.clone();
+    let mut verdict = Array2::from_elem(implied.dim(), None);
+    for (at, printed) in claim.iter().flat_map(|claim| claim.indexed_iter()) {
+        let Some(printed) = printed else { continue };
+        let (truth, implied) = (truth[at], implied[at]);
+        let found = judge(printed, truth, implied);
+        let source = match found {
+            ClaimVerdict::Wrong => Interval::from_f64(printed.value),
+            ClaimVerdict::Holds => implied.range.extended_to(truth),
+            ClaimVerdict::Rounded | ClaimVerdict::Inherited => implied.range,
+        };
+        // After rounding, a consequence of a wrong number may look true, but it still depends on an error.
+        let is_misled = implied.follows_error || found == ClaimVerdict::Wrong;
+        belief[at] = ImpliedNumber { range: printed.range(source), follows_error: is_misled };
+        verdict[at] = Some(found);
+    }
+    (belief, verdict)
 }
 
 /// Returns the verdict on a printed number.
@@ -197,27 +259,50 @@ fn implied_matrix(
     id: StepId,
     believed: &[Array2<ImpliedNumber>],
     claims: &[ClaimMatrix<'_>],
+    constants: Constants,
 ) -> Array2<ImpliedNumber> {
     let step = program.step(id);
     let operation = |id: StepId| &program.step(id).operation;
     let is_silent = |id: &StepId| claims[*id].is_none();
     match &step.operation {
         Operation::Given => step.value.mapv(ImpliedNumber::from_f64),
+        Operation::Scale { of, factor } if step.quantity == Quantity::ScaledScores && constants.scale != 1.0 => {
+            Operation::Scale { of: *of, factor: factor * constants.scale }.apply(|id| believed[id].view())
+        }
         Operation::Exp { of, largest: Some(largest) } if is_silent(largest) => {
-            map_rows(&believed[*of], row_exponentials)
+            map_rows(&to_base(&believed[*of], constants.e), row_exponentials)
+        }
+        Operation::Exp { of, largest } if constants.e != E => {
+            let of = to_base(&believed[*of], constants.e);
+            let largest = largest.map(|id| to_base(&believed[id], constants.e));
+            let operation = Operation::Exp { of: 0, largest: largest.as_ref().map(|_| 1) };
+            operation.apply(|id| largest.as_ref().filter(|_| id == 1).unwrap_or(&of).view())
         }
         Operation::DivideByRowSums { of, sums } if is_silent(sums) && *operation(*sums) == Operation::RowSums(*of) => {
             match operation(*of) {
                 Operation::Exp { of: scores, largest } if is_silent(of) && largest.iter().all(is_silent) => {
-                    map_rows(&believed[*scores], row_softmax)
+                    softmax(&to_base(&believed[*scores], constants.e))
                 }
-                _ => {
-                    map_rows(&believed[*of], |row| row_shares(&row.iter().map(|x| [x.low, x.high]).collect::<Vec<_>>()))
-                }
+                _ => shares(&believed[*of]),
             }
         }
         operation => operation.apply(|id| believed[id].view()),
     }
+}
+
+/// Returns exponents whose powers of `e` are those of the constant `base`.
+fn to_base(of: &Array2<ImpliedNumber>, base: f64) -> Array2<ImpliedNumber> {
+    if base == E { of.clone() } else { of.mapv(|x| x.mul(ImpliedNumber::from_f64(base.ln()))) }
+}
+
+/// Computes the softmax of each row.
+pub(super) fn softmax(of: &Array2<ImpliedNumber>) -> Array2<ImpliedNumber> {
+    map_rows(of, row_softmax)
+}
+
+/// Divides each row by its sum.
+pub(super) fn shares(of: &Array2<ImpliedNumber>) -> Array2<ImpliedNumber> {
+    map_rows(of, |row| row_shares(&row.iter().map(|x| [x.low, x.high]).collect::<Vec<_>>()))
 }
 
 /// Computes each row from a row of operands. A NaN makes the whole row NaN.

@@ -6,12 +6,14 @@
 //!
 //! # Files
 //!
+//! - `attention_controls`: options that a page changes
 //! - `attention_steps`: the steps of attention
 //! - `backward`: gradient rules of each operation
 //! - `builtin`: built-in examples
 //! - `caption`: titles and sources of examples
 //! - `check`: claims against true numbers
 //! - `classes`: logits, probabilities and loss
+//! - `equation`: operands and signs of formulas
 //! - `example`: files of examples
 //! - `expansion`: one number, term by term
 //! - `feed_forward`: the feed-forward network
@@ -24,6 +26,7 @@
 //! - `markdown`: Markdown
 //! - `matrices`: matrices in files
 //! - `missing`: missing inputs
+//! - `mistakes`: likely mistakes behind wrong claims
 //! - `model`: traces of models
 //! - `model_loss`: gradients of a model's loss
 //! - `object`: JSON objects with known keys
@@ -31,6 +34,7 @@
 //! - `operation`: each operation, for numbers and intervals
 //! - `optimizer`: a step of AdamW
 //! - `options`: options of an example
+//! - `page_layout`: sections and cards of pages
 //! - `printed_number`: printed numbers and their intervals
 //! - `program`: the steps in order
 //! - `program_builder`: a program under construction
@@ -41,6 +45,7 @@
 //! - `report`: results of a check in words
 //! - `size_claims`: claims about sizes
 //! - `spreadsheet_formulas`: spreadsheet formulas
+//! - `step_groups`: sections of a page
 //! - `step_kind`: quantity, gradient or moment
 //! - `sublayer`: residual connections and norms
 //! - `text`: traces in a terminal
@@ -50,12 +55,14 @@
 //! - `words`: sentences in both languages
 //! - `xlsx`: spreadsheets
 
+mod attention_controls;
 mod attention_steps;
 mod backward;
 mod builtin;
 mod caption;
 mod check;
 mod classes;
+mod equation;
 mod example;
 mod expansion;
 mod feed_forward;
@@ -68,6 +75,7 @@ mod latex;
 mod markdown;
 mod matrices;
 mod missing;
+mod mistakes;
 mod model;
 mod model_loss;
 mod object;
@@ -75,6 +83,7 @@ mod operands;
 mod operation;
 mod optimizer;
 mod options;
+mod page_layout;
 mod printed_number;
 mod program;
 mod program_builder;
@@ -86,6 +95,7 @@ mod report;
 mod size_claims;
 #[cfg(feature = "spreadsheets")]
 mod spreadsheet_formulas;
+mod step_groups;
 mod step_kind;
 mod sublayer;
 mod text;
@@ -104,6 +114,7 @@ pub use example::WorkedExample;
 pub use expansion::{Expansion, ExpansionForm};
 pub use formula::Formula;
 pub use implications::ClaimVerdict;
+pub use mistakes::{LikelyMistake, MistakeKind};
 pub use printed_number::PrintedNumber;
 pub use step_kind::StepKind;
 pub use text::{TraceDetail, TraceOptions};

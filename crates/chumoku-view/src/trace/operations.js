@@ -1,19 +1,30 @@
-'use strict';
-// Computes the steps of a trace: the operations of operation.rs, in the same order.
+// Evaluates the steps of a trace: the operations of operation.rs, in the same order.
+const program = JSON.parse($('program').textContent), { digits, terms: MOST, size: SHOWN, controls, steps } = program;
+// The options of attention at the moment.
+const on = { ...(controls ?? {}), scale: controls?.scaled ?? false, beta: controls?.beta ?? 1 };
+const atStart = { ...on };
+// The factor of scores; other factors do not depend on options.
+const factorOf = p => p.own === undefined ? p.factor : (on.scale ? controls.scale : 1) * on.beta * p.own;
+// n if a factor is 1/√n.
+const rootOf = f => {
+  const n = Math.round(f ** -2);
+  return f > 0 && n >= 1 && n < 1e9 && Math.abs(f - 1 / Math.sqrt(n)) < 4e-15 ? n : null;
+};
+const isSeen = (p, i, j) => (!on.mask || !p.seen || p.seen[i][j] !== 0) && (!on.causal || j <= i + p.offset);
 const real = x => ({ nan: NaN, inf: Infinity, '-inf': -Infinity })[x] ?? x;
 
 // Matrices are arrays of rows.
 const sum = (n, f) => { let s = 0; for (let k = 0; k < n; k++) s += f(k); return s; };
 const each = (a, f) => a.map((row, i) => row.map((x, j) => f(x, i, j)));
 const grid = (n, m, f) => Array.from({ length: n }, (_, i) => Array.from({ length: m }, (_, j) => f(i, j)));
-const share = (a, b) => a === 0 ? 0 : a * b;
+const share = (a, b) => +a === 0 ? 0 : a * b;
 const product = (a, b) => grid(a.length, b[0].length, (i, j) => sum(b.length, k => a[i][k] * b[k][j]));
 const flip = a => grid(a[0].length, a.length, (i, j) => a[j][i]);
 const column = (a, j) => a.map(row => row[j]);
 const total = row => sum(row.length, k => row[k]);
 const squares = row => sum(row.length, k => row[k] * row[k]);
 const most = row => row.reduce((m, x) => Number.isNaN(m) || m > x ? m : x, -Infinity);
-const first = row => row.reduce((best, x, j) => x !== -Infinity && (best < 0 || x > row[best]) ? j : best, -1);
+const first = row => row.reduce((best, x, j) => +x !== -Infinity && (best < 0 || x > row[best]) ? j : best, -1);
 const spread = row => { const m = total(row) / row.length; return squares(row.map(x => x - m)) / row.length; };
 
 const tail = x => {
@@ -29,7 +40,7 @@ const erf = x => {
   return s * 2 / Math.sqrt(Math.PI);
 };
 const erfc = x => x < 2.5 ? 1 - erf(x) : tail(x);
-const times = (x, factor) => factor === 0 ? 0 : x * factor;
+const times = (x, factor) => +factor === 0 ? 0 : x * factor;
 const normal = x => 0.5 * erfc(-x / Math.SQRT2);
 const density = x => Math.exp(-0.5 * x * x) / Math.sqrt(2 * Math.PI);
 const logistic = u => 1 / (1 + Math.exp(-u));
@@ -95,14 +106,13 @@ const tokens = ([sums, weight, bias, h0, c0], cell) => {
 // The state that each token receives from the previous one.
 const recurrence = (of, { cell, state }) => tokens(of, cell).map(token => token.before[state ? 1 : 0]);
 const ofTanh = (y, d) => d * (1 - y * y), ofLogistic = (y, d) => d * y * (1 - y);
-// The gradient that each token receives from the next one.
-const later = (of, { cell, state }) => {
+// Of each token: the gradient that it receives from the next one, and the parts that it hands on.
+const laterTerms = (of, { cell }) => {
   const weight = of[1], given = of[5], n = weight.length, nothing = () => Array(n).fill(0), found = [];
   let handed = [nothing(), nothing()];
   const all = tokens(of, cell);
   for (let t = all.length - 1; t >= 0; t--) {
-    found.unshift(handed[state ? 1 : 0]);
-    const { before, own, gates, after } = all[t], inside = Array(weight[0].length).fill(0), straight = nothing(), ofState = nothing();
+    const received = handed, { before, own, gates, after } = all[t], inside = Array(weight[0].length).fill(0), straight = nothing(), ofState = nothing();
     given[t].forEach((x, j) => {
       const dh = x + handed[0][j], y = k => gates[k][j];
       if (cell === 'rnn') inside[j] = ofTanh(after[0][j], dh);
@@ -121,10 +131,12 @@ const later = (of, { cell, state }) => {
         straight[j] = dh * y(1);
       }
     });
+    found.unshift({ received, inside, straight, ofState });
     handed = [weight.map((row, j) => row.reduce((s, w, k) => s + w * inside[k], straight[j])), ofState];
   }
   return found;
 };
+const later = (of, p) => laterTerms(of, p).map(token => token.received[p.state ? 1 : 0]);
 
 const operations = {
   Before: recurrence,
@@ -158,9 +170,9 @@ const operations = {
     const { t, other, side } = angle(of, p, i, j);
     return side < 0 ? x * Math.cos(t) - other * Math.sin(t) : x * Math.cos(t) + other * Math.sin(t);
   }),
-  Scaled: ([a], { factor }) => each(a, x => x * factor),
+  Scaled: ([a], p) => { const f = factorOf(p); return each(a, x => x * f); },
   Biased: ([a], { bias }) => each(a, (x, i, j) => x + real(bias[i][j])),
-  Masked: ([a], { seen }) => each(a, (x, i, j) => seen[i][j] ? x : -Infinity),
+  Masked: ([a], p) => each(a, (x, i, j) => isSeen(p, i, j) ? x : -Infinity),
   Largest: ([a]) => a.map(row => [most(row)]),
   Exponentials: ([a, m]) => each(a, (x, i) => !m ? Math.exp(x) : m[i][0] === -Infinity ? 0 : Math.exp(x - m[i][0])),
   RowSums: ([a]) => a.map(row => [total(row)]),

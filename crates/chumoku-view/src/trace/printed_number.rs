@@ -287,7 +287,7 @@ impl PrintedNumber {
     }
 
     /// Half a unit of the last digit, plus the rounding error of f64.
-    fn tolerance(&self) -> f64 {
+    pub(crate) fn tolerance(&self) -> f64 {
         self.unit / 2.0 * (1.0 + 1e-9) + if self.value.is_finite() { rounding_error(self.value) } else { 0.0 }
     }
 

@@ -13,6 +13,8 @@ pub(super) struct ProgramBuilder<'a> {
     pub(super) program: Program,
     /// Numbers of heads of the queries, and of the keys and values.
     pub(super) heads: [usize; 2],
+    /// True if the steps of attention that options leave out are added too.
+    pub(super) is_controllable: bool,
 }
 
 /// Returns the error that an input does not fit another matrix.

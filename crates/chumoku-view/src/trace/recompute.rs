@@ -1,6 +1,6 @@
 //! Programs of traces for pages that recompute them when the reader changes a given number.
 
-use super::formula::inverse_sqrt_of;
+use super::attention_controls::{AttentionControls, MAX_NUMBERS};
 use super::json::{json_matrix, json_number};
 use super::operation::{EntrywiseFunction, NormGradient, Operation, RotaryAngles, StepId};
 use super::quantity::Quantity;
@@ -8,42 +8,102 @@ use super::recurrence::{StateGradient, StateRecurrence};
 use super::trace_steps::{Trace, TraceStep};
 use chumoku::nn::Pooling;
 use chumoku_kernels::Activation;
-use ndarray::ArrayView1;
+use ndarray::{Array2, ArrayView1};
 use serde_json::{Value, json};
 
-/// Maximum count of numbers of a trace that its page recomputes.
-const MAX_NUMBERS: usize = 60_000;
-
 impl Trace {
+    /// Returns the displayed steps of the page and the others. They include the steps that the reader can switch on.
+    pub(super) fn page_steps(&self) -> [&[TraceStep]; 2] {
+        match &self.controlled {
+            Some(controlled) => [&controlled.steps, &controlled.hidden_steps],
+            None => [&self.steps, &self.hidden_steps],
+        }
+    }
+
     /// Returns the steps of all heads in order; displayed steps have their ID on the page. Returns `None` if
     /// recomputing this count of numbers would slow the page down.
-    pub(super) fn program_json(&self, digits: usize, terms: usize) -> Option<Value> {
-        let mut steps: Vec<(&TraceStep, bool)> = self.steps.iter().map(|step| (step, true)).collect();
-        steps.extend(self.hidden_steps.iter().map(|step| (step, false)));
+    pub(super) fn program_json(&self, [digits, terms, size]: [usize; 3]) -> Option<Value> {
+        let [shown, hidden] = self.page_steps();
+        let mut steps: Vec<(&TraceStep, bool)> = shown.iter().map(|step| (step, true)).collect();
+        steps.extend(hidden.iter().map(|step| (step, false)));
         if steps.iter().map(|(step, _)| step.value.len()).sum::<usize>() > MAX_NUMBERS {
             return None;
         }
         steps.sort_by_key(|(step, _)| step.id);
-        let steps: Option<Vec<Value>> = steps.into_iter().map(|(step, is_shown)| step_json(step, is_shown)).collect();
-        Some(json!({ "digits": digits, "terms": terms, "steps": steps? }))
+        let controls = self.controlled.as_ref().map(|controlled| &controlled.controls);
+        let steps: Option<Vec<Value>> = steps
+            .iter()
+            .map(|(step, is_shown)| {
+                let mut object = step_json(step, *is_shown, controls)?;
+                // The rows of H′ and C′ are those of a step that follows.
+                if let Operation::StateRecurrence(before) = &step.operation {
+                    let is_it = |other: &&(&TraceStep, bool)| {
+                        other.0.kind == step.kind && other.0.quantity == before.source_quantity()
+                    };
+                    object["source"] = steps.iter().find(is_it).map(|(step, _)| step.id).into();
+                }
+                Some(object)
+            })
+            .collect();
+        let controls = controls.map(|controls| {
+            json!({
+                "beta": controls.scale.as_ref().map(|scale| scale.beta),
+                "scale": controls.scale.as_ref().and_then(|scale| scale.scale),
+                "scaled": controls.scale.as_ref().is_some_and(|scale| scale.is_scaled),
+                "causal": controls.is_causal,
+                "mask": controls.visible.is_some(),
+                "bias": controls.has_bias,
+                "max": controls.subtracts_max,
+            })
+        });
+        Some(json!({ "digits": digits, "terms": terms, "size": size, "steps": steps?, "controls": controls }))
     }
 }
 
-fn step_json(step: &TraceStep, is_shown: bool) -> Option<Value> {
+impl TraceStep {
+    /// Returns the control that switches the step, if there is one.
+    pub(super) fn control(&self) -> Option<&'static str> {
+        match (&self.operation, self.quantity) {
+            (Operation::Mask { .. }, _) | (_, Quantity::MaskedScores) => Some("mask"),
+            (Operation::AddBias { .. }, _) | (_, Quantity::BiasedScores) => Some("bias"),
+            (Operation::RowMax(_), Quantity::ScoreMax) => Some("max"),
+            _ => None,
+        }
+    }
+}
+
+fn step_json(step: &TraceStep, is_shown: bool, controls: Option<&AttentionControls>) -> Option<Value> {
     let ScriptOperation { name, operands, settings: mut object } =
         script_operation(&step.operation, step.value.ncols())?;
     object["id"] = step.id.into();
     object["op"] = name.into();
     object["of"] = operands.into();
+    object["sym"] = step.symbol.clone().into();
     if is_shown {
         object["at"] = step.anchor().into();
     }
     if step.operation == Operation::Given {
-        object["name"] = step.symbol.clone().into();
         object["given"] = json_matrix(&step.value);
         object["shares"] = (step.quantity == Quantity::Target).into();
     }
+    let Some(controls) = controls else { return Some(object) };
+    if let Some(control) = step.control() {
+        object["control"] = control.into();
+    }
+    if let Operation::Mask { .. } = step.operation {
+        object["seen"] = controls.visible.as_ref().map(visible_json).into();
+        object["offset"] = controls.causal_offset.into();
+    }
+    if let (Operation::Scale { .. }, Some(scale)) = (&step.operation, &controls.scale) {
+        object["own"] = scale.head_factors.get(step.head.unwrap_or(0)).copied().unwrap_or(1.0).into();
+    }
     Some(object)
+}
+
+fn visible_json(seen: &Array2<bool>) -> Value {
+    let row = |row: ArrayView1<'_, bool>| row.iter().map(|x| u8::from(*x)).collect();
+    let seen: Vec<Vec<u8>> = seen.rows().into_iter().map(row).collect();
+    seen.into()
 }
 
 fn pooling_name(way: Pooling) -> &'static str {
@@ -109,15 +169,9 @@ fn script_operation(operation: &Operation, columns: usize) -> Option<ScriptOpera
                 }
             }
         }
-        Operation::Scale { of: a, factor } => {
-            of("Scaled", &[*a], json!({ "factor": factor, "root": inverse_sqrt_of(*factor) }))
-        }
+        Operation::Scale { of: a, factor } => of("Scaled", &[*a], json!({ "factor": factor })),
         Operation::AddBias { of: a, bias } => of("Biased", &[*a], json!({ "bias": json_matrix(bias) })),
-        Operation::Mask { of: a, seen } => {
-            let row = |row: ArrayView1<'_, bool>| row.iter().map(|x| u8::from(*x)).collect();
-            let seen: Vec<Vec<u8>> = seen.rows().into_iter().map(row).collect();
-            of("Masked", &[*a], json!({ "seen": seen }))
-        }
+        Operation::Mask { of: a, seen } => of("Masked", &[*a], json!({ "seen": visible_json(seen) })),
         Operation::RowMax(a) => plain("Largest", &[*a]),
         Operation::Exp { of: a, largest } => optional("Exponentials", vec![Some(*a), *largest], json!({})),
         Operation::RowSums(a) => plain("RowSums", &[*a]),

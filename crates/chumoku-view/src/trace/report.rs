@@ -35,18 +35,25 @@ impl CheckReport {
         }
         wrap_lines(&mut out, 2, example.source.in_lang(lang));
         for step in &self.steps {
-            let odd = if step.wrong > 0 { step.wrong } else { step.rounded };
             let all = step.claimed;
-            let numbers = match (odd, all) {
+            let odd = [step.wrong, step.inherited, step.rounded].into_iter().find(|count| *count > 0).unwrap_or(0);
+            let mut numbers = match (odd, all) {
                 (0, 1) => tr!("1 number", "数値 1 個"),
                 (0, _) => tr!("{all} numbers", "数値 {all} 個"),
                 (_, 1) => tr!("1 of 1 number", "数値 1 個のうち 1 個"),
                 _ => tr!("{odd} of {all} numbers", "数値 {all} 個のうち {odd} 個"),
             };
+            if step.wrong > 0 && step.inherited > 0 {
+                let more = step.inherited;
+                numbers += &tr!(", {more} more inherited", "（ほかに引き継ぎ {more} 個）");
+            }
             let verdict = align_left(step.verdict.word(lang), 11);
             let _ = writeln!(out, "  {:<13} {verdict} {numbers}", step.name);
             if let Some(worst) = &step.worst {
                 wrap_lines(&mut out, 16, &example.describe_worst(&step.name, worst));
+            }
+            if let Some(mistake) = &step.mistake {
+                wrap_lines(&mut out, 16, &mistake.text());
             }
             for row in &step.row_sums {
                 wrap_lines(&mut out, 16, &example.describe_row_sum(&step.name, row));
@@ -80,6 +87,10 @@ impl CheckReport {
             said += &tr!("; it first goes wrong at {name}", "。最初の誤りは {name}");
         }
         let mut lines = vec![said];
+        if !self.constants.is_empty() {
+            let constants = self.constants.join(lang().pick(", ", "、"));
+            lines.push(tr!("calculated with {constants}", "{constants} として計算されている"));
+        }
         if rounded > 0 {
             lines.push(tr!(
                 "rounded: follows from earlier steps as printed (rounded); not an error",

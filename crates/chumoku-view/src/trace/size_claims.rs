@@ -95,15 +95,15 @@ fn network_counts(text: &str) -> Result<Vec<(String, f64)>, String> {
         Some(name) => NetworkKind::from_name(&name).ok_or_else(|| {
             let found = quote(&name);
             tr!(
-                "count.network: expected attention, transformer, decoder, encoder-decoder, rnn, lstm or gru, found \
+                "count.network: expected attention, additive-attention, transformer, decoder, encoder-decoder, rnn, lstm or gru, found \
                  {found}",
-                "count.network: attention、transformer、decoder、encoder-decoder、rnn、lstm、gru のいずれかが必要です: \
+                "count.network: attention、additive-attention、transformer、decoder、encoder-decoder、rnn、lstm、gru のいずれかが必要です: \
                  {found}"
             )
         })?,
     };
     let num_layers = size("layers")?.unwrap_or(1);
-    if network == NetworkKind::Attention && num_layers != 1 {
+    if matches!(network, NetworkKind::Attention | NetworkKind::AdditiveAttention) && num_layers != 1 {
         return Err(tr!(
             "count.layers: attention alone is one layer, found {num_layers}; leave it out, or name another network",
             "count.layers: attention は一層だけです ({num_layers} とあります)。外すか、別のネットワークを指定してください"

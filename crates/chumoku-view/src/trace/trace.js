@@ -1,179 +1,8 @@
-// Formats the numbers of a trace as grid.rs and expansion.rs do, and recomputes them when an input changes.
-const $ = id => document.getElementById(id);
-const program = JSON.parse($('program').textContent), { digits, terms: MOST } = program;
-
-// Rounds decimals as Rust does: ties go to the even digit.
-const decimals = (x, write, n) => {
-  const sign = x < 0 ? '-' : '', a = Math.abs(x), text = write(a, n);
-  const [exact, power] = write(a, Math.min(100, n + 60)).split('e');
-  const point = exact.indexOf('.') + 1, after = exact.slice(point + n);
-  if (!/^50*$/.test(after)) return sign + text;
-  // The truncated digits are the lower neighbor; browsers write the upper one.
-  const lower = n ? exact.slice(0, point + n) : exact.slice(0, point - 1);
-  return sign + (/[02468]$/.test(lower) ? lower + (power ? 'e' + power : '') : text);
-};
-const power = text => text.replace('e+', 'e');
-const odd = x => Number.isNaN(x) ? 'NaN' : x > 0 ? '∞' : '-∞';
-const fixed = x => { const text = decimals(x, (a, n) => a.toFixed(n), digits); return /^-[0.]*$/.test(text) ? text.slice(1) : text; };
-const scientific = (x, n) => power(decimals(x, (a, n) => a.toExponential(n), n));
-const isWhole = x => Number.isInteger(x) && Math.abs(x) < 1e9;
-const writer = a => {
-  const all = a.flat().filter(Number.isFinite), size = all.reduce((m, x) => Math.max(m, Math.abs(x)), 0);
-  const whole = all.every(isWhole), far = size >= 1e9 || (size > 1e-15 && size < 10 ** (1 - digits));
-  return x => !Number.isFinite(x) ? odd(x) : whole ? String(x + 0) : far ? scientific(x, digits) : fixed(x);
-};
-const plain = x => {
-  if (!Number.isFinite(x)) return odd(x);
-  if (isWhole(x)) return String(x + 0);
-  return Math.abs(x) >= 1e9 || Math.abs(x) < 0.5 * 10 ** -digits ? scientific(x, 2).replace('.00e', 'e') : fixed(x);
-};
-
-// One number of a step, term by term, as in expansion.rs.
-const signed = x => x < 0 ? `(${plain(x)})` : plain(x);
-const joined = (parts, lang) => {
-  if (parts.length <= MOST) return parts.join(' + ');
-  const n = parts.length - MOST, more = lang === 'ja' ? `…（他 ${n} 項）` : `… (${n} more)`;
-  return [...parts.slice(0, MOST - 1), more, parts[parts.length - 1]].join(' + ');
-};
-const terms = all => lang => joined(all.map((x, k) => k ? signed(x) : plain(x)), lang);
-const products = (all, bias) => lang => {
-  const parts = all.map(([a, b], k) => `${k ? signed(a) : plain(a)}·${signed(b)}`);
-  if (bias !== undefined) parts.push(signed(bias));
-  return parts.length ? joined(parts, lang) : plain(0);
-};
-const quotient = (a, b) => () => `${plain(a)} / ${signed(b)}`;
-const largest = all => () => `max(${all.map(plain).join(', ')})`;
-const pairs = (a, b) => a.map((x, k) => [x, b[k]]);
-const expansions = {
-  Sum: ([a, b], p, i, j) => terms([a[i][j], b[i][j]]),
-  Hadamard: ([a, b], p, i, j) => products([[a[i][j], b[i][j]]]),
-  Product: ([a, b, c], p, i, j) => products(pairs(a[i], column(b, j)), c ? c[0][j] : undefined),
-  Mixture: ([a, b], p, i, j) => products(pairs(a[i], column(b, j)).filter(([s, x]) => s !== 0 || Number.isFinite(x))),
-  ProductTransposed: ([a, b], p, i, j) => products(pairs(a[i], b[j])),
-  TransposedProduct: ([a, b], p, i, j) => products(pairs(column(a, i), column(b, j))),
-  ProductsTransposed: (of, { pairs: n }, i, j) => {
-    const all = Array.from({ length: n }, (_, k) => pairs(of[2 * k][i], of[2 * k + 1][j])).flat();
-    const added = of.slice(2 * n).map(a => a[i][j]);
-    return n ? products(all, added.length ? added.reduce((s, x) => s + x) : undefined) : terms(added);
-  },
-  Difference: ([a, b], { over }, i, j) => () => over === 1 ? `${plain(a[i][j])} − ${signed(b[i][j])}`
-    : `(${plain(a[i][j])} − ${signed(b[i][j])}) / ${plain(over)}`,
-  SoftmaxGradient: ([a, g], p, i, j) => () =>
-    `${plain(a[i][j])}·(${plain(g[i][j])} − ${signed(sum(a[i].length, k => share(a[i][k], g[i][k])))})`,
-  Spread: ([a], { over }, i, j) => quotient(a[0][j], over),
-  ColumnSums: ([a], p, i, j) => terms(column(a, j)),
-  ColumnProducts: ([a, b], p, i, j) => products(pairs(column(a, j), column(b, j))),
-  Turned: (of, p, i, j) => () => {
-    const { t, other, side } = angle(of, p, i, j);
-    return `${plain(of[0][i][j])}·cos ${plain(t)}${side < 0 ? ' − ' : ' + '}${signed(other)}·sin ${plain(t)}`;
-  },
-  Scaled: ([a], { root, factor }, i, j) => root ? () => `${plain(a[i][j])} / √${root}` : products([[factor, a[i][j]]]),
-  Biased: ([a], { bias }, i, j) => terms([a[i][j], real(bias[i][j])]),
-  Largest: ([a], p, i) => largest(a[i]),
-  Exponentials: ([a, m], p, i, j) => () => m ? `exp(${plain(a[i][j])} − ${signed(m[i][0])})` : `exp(${plain(a[i][j])})`,
-  RowSums: ([a], p, i) => terms(a[i]),
-  Shares: ([a, z], p, i, j) => quotient(a[i][j], z[i][0]),
-  Normalised: ([a, g, b], { epsilon }, i, j) => () => {
-    const row = a[i], m = total(row) / row.length;
-    return `${g ? plain(g[0][j]) + '·' : ''}(${plain(row[j])} − ${signed(m)}) / √(${plain(spread(row))} + ${plain(epsilon)})`
-      + (b ? ` + ${signed(b[0][j])}` : '');
-  },
-  RmsNormalised: ([a, g], { epsilon }, i, j) => () =>
-    `${g ? plain(g[0][j]) + '·' : ''}${signed(a[i][j])} / √(${plain(squares(a[i]) / a[i].length)} + ${plain(epsilon)})`,
-  Pooled: ([a], { ways }, i, j) => {
-    const c = column(a, j % a[0].length), way = ways[Math.floor(j / a[0].length)];
-    if (way === 'max') return largest(c);
-    return lang => `(${terms(c)(lang)}) / ${plain(way === 'mean' ? c.length : Math.sqrt(c.length))}`;
-  },
-  Activated: ([a], { curve }, i, j) => () => {
-    const x = plain(a[i][j]), own = signed(a[i][j]);
-    return { relu: `max(0, ${x})`, gelu: `${x}/2 · (1 + erf(${x}/√2))`, silu: `${x} / (1 + exp(−${own}))`, tanh: `tanh(${x})`,
-      gelu_tanh: `${x}/2 · (1 + tanh(√(2/π)·(${x} + 0.044715·${own}³)))` }[curve];
-  },
-  Gate: ([a, b], { from, tanh }, i, j) => () =>
-    `${tanh ? 'tanh' : 'σ'}(${plain(a[i][from[0] + j])} + ${signed(b[i][from[1] + j])})`,
-  Gated: ([a, b, c, d], { complement }, i, j) =>
-    products([[complement ? 1 - a[i][j] : a[i][j], b[i][j]], [c[i][j], d[i][j]]]),
-  GateGradient: ([a, g], { tanh }, i, j) => () => {
-    const y = signed(a[i][j]);
-    return tanh ? `${plain(g[i][j])}·(1 − ${y}²)` : `${plain(g[i][j])}·${y}·(1 − ${y})`;
-  },
-  Complement: ([a, g], p, i, j) => products([[1 - a[i][j], g[i][j]]]),
-  Between: ([g, a, b], p, i, j) => () => `${plain(g[i][j])}·(${plain(a[i][j])} − ${signed(b[i][j])})`,
-  Slope: ([a], { curve }, i, j) => () => {
-    const x = plain(a[i][j]), s = plain(logistic(a[i][j]));
-    return { relu: `[${x} > 0]`, tanh: `1 − tanh(${x})²`, gelu: `Φ(${x}) + ${x}·φ(${x})`, silu: `${s}·(1 + ${x}·(1 − ${s}))` }[curve];
-  },
-  Logarithms: ([a], p, i, j) => () => `ln(${plain(a[i][j])})`,
-  CrossEntropy: ([t, l]) => lang => {
-    const all = t.flatMap((row, i) => pairs(row, l[i])).filter(([s]) => s !== 0);
-    return `−(${all.length ? products(all)(lang) : ''})${t.length === 1 ? '' : ` / ${plain(t.length)}`}`;
-  },
-  UnitLength: ([a], p, i, j) => quotient(a[i][j], length(a[i])),
-  UnitGradient: ([a, u, g], p, i, j) => () =>
-    `(${plain(g[i][j])} − ${signed(u[i][j])}·${signed(along(u, g, i))}) / ${plain(length(a[i]))}`,
-  NormGradient: (of, p, i, j) => () => {
-    const { own, center, along, under, epsilon } = normGradient(of, p, i);
-    return `(${plain(own[j])}${p.rms ? '' : ` − ${signed(center)}`} − ${signed(of[1][i][j])}·${signed(along)}) / √(${plain(under)} + ${plain(epsilon)})`;
-  },
-  SoftmaxJacobian: ([a], { row }, i, j) => () => {
-    const [x, y] = [a[row][i], a[row][j]].map(plain);
-    return i === j ? `${x}·(1 − ${x})` : `−${x}·${y}`;
-  },
-  Moment: ([g, m], { keep, square }, i, j) => {
-    const fresh = [1 - keep, square ? g[i][j] * g[i][j] : g[i][j]];
-    return products(m ? [[keep, m[i][j]], fresh] : [fresh]);
-  },
-  Corrected: ([a], { left }, i, j) => quotient(a[i][j], left),
-  Update: ([m, v], { rate, epsilon }, i, j) => () => `${plain(rate)}·${signed(m[i][j])} / (√${plain(v[i][j])} + ${plain(epsilon)})`,
-  Stepped: ([w, d], { kept }, i, j) => kept === 1 ? () => `${plain(w[i][j])} − ${signed(d[i][j])}`
-    : products([[kept, w[i][j]]], -d[i][j]),
-};
-
-// The displayed parts of each step.
-const values = [], steps = program.steps;
-for (const step of steps) {
-  const box = step.at && $(step.at);
-  step.cells = box ? [...box.querySelectorAll('tbody tr')].map(row => [...row.querySelectorAll('td:not(.more)')]) : [];
-  step.lines = box ? [...box.querySelectorAll('.expanded .x')] : [];
-}
-const given = () => { for (const step of steps) if (step.given) {
-  values[step.id] = step.given.map(row => row.map(real));
-  step.entered = step.given.map(row => row.map(real));
-} };
-const expandable = a => {
-  let best = null;
-  a.slice(0, 6).forEach((row, i) => row.slice(0, 6).forEach((x, j) => {
-    if (Number.isFinite(x) && (!best || Math.abs(x) > Math.abs(a[best[0]][best[1]]) * (1 + 1e-9))) best = [i, j];
-  }));
-  return best;
-};
-const show = (step, a) => {
-  const write = writer(a), size = a.flat().filter(Number.isFinite).reduce((m, x) => Math.max(m, Math.abs(x)), 0);
-  const at = step.op === 'Given' || !step.lines.length ? null : expandable(a);
-  step.cells.forEach((row, i) => row.forEach((cell, j) => {
-    if (i >= a.length || cell.classList.contains('bad')) return;
-    const x = a[i][j], level = Math.round(Math.abs(x) / size * 8);
-    const kind = !Number.isFinite(x) ? 'none' : level >= 1 ? (x > 0 ? 'p' : 'm') + level : '';
-    cell.className = `${kind}${at && at[0] === i && at[1] === j ? ' at' : ''}`.trim();
-    if (cell !== document.activeElement) cell.textContent = write(x);
-  }));
-  if (!at) return;
-  const spelt = expansions[step.op](step.of.map(id => id === null ? null : values[id]), step, ...at);
-  for (const line of step.lines) {
-    line.textContent = `(${at[0] + 1},${at[1] + 1}) = ${spelt(line.closest('.t')?.lang)} = ${write(a[at[0]][at[1]])}`;
-  }
-};
-const compute = () => {
-  for (const step of steps) {
-    if (step.op !== 'Given') values[step.id] = operations[step.op](step.of.map(id => id === null ? null : values[id]), step);
-    show(step, values[step.id]);
-  }
-};
-
+// Recomputes the steps when an input or an option changes.
 const note = () => {
   $('bad').hidden = !document.querySelector('td.bad');
-  const isEdited = steps.some(step => step.given?.some((row, i) => row.some((x, j) => !Object.is(real(x), values[step.id][i][j]))));
+  const isChanged = Object.keys(on).some(key => on[key] !== atStart[key]);
+  const isEdited = isChanged || steps.some(step => step.given?.some((row, i) => row.some((x, j) => !Object.is(real(x), values[step.id][i][j]))));
   document.body.classList.toggle('edited', isEdited);
   $('undo').disabled = !isEdited && $('bad').hidden;
 };
@@ -184,17 +13,18 @@ const edit = (step, i, j, cell) => {
   // The shares of a target are used only if they sum to 1.
   const isShared = row.every(x => x >= 0) && Math.abs(total(row) - 1) <= 5e-3;
   const isFine = step.shares ? isShared : Number.isFinite(row[j]);
-  for (const [k, own] of step.cells[i].entries()) if (step.shares || k === j) mark(own, !isFine);
+  for (const [k, own] of step.views[0].cells[i].entries()) if (step.shares || k === j) mark(own, !isFine);
   if (isFine) {
     if (step.shares) values[step.id][i] = [...row]; else values[step.id][i][j] = row[j];
     compute();
+    showAll();
   }
   note();
 };
 const setUp = (step, cell, i, j) => {
   cell.contentEditable = 'plaintext-only';
   cell.setAttribute('role', 'textbox');
-  cell.setAttribute('aria-label', `${step.name} ${i + 1}, ${j + 1}`);
+  cell.setAttribute('aria-label', `${step.sym} ${i + 1}, ${j + 1}`);
   // Tab reaches the first cell of a matrix, arrow keys the others.
   cell.tabIndex = i + j ? -1 : 0;
   cell.addEventListener('focus', () => {
@@ -207,22 +37,73 @@ const setUp = (step, cell, i, j) => {
   cell.addEventListener('blur', () => { if (!cell.classList.contains('bad')) cell.textContent = writer(values[step.id])(values[step.id][i][j]); });
   cell.addEventListener('keydown', event => {
     const place = getSelection(), isOne = !place.isCollapsed;
-    const steps = { Enter: [1, 0], ArrowDown: [1, 0], ArrowUp: [-1, 0] };
-    if (isOne || place.anchorOffset === 0) steps.ArrowLeft = [0, -1];
-    if (isOne || place.anchorOffset === cell.textContent.length) steps.ArrowRight = [0, 1];
-    const by = steps[event.key];
+    const ways = { Enter: [1, 0], ArrowDown: [1, 0], ArrowUp: [-1, 0] };
+    if (isOne || place.anchorOffset === 0) ways.ArrowLeft = [0, -1];
+    if (isOne || place.anchorOffset === cell.textContent.length) ways.ArrowRight = [0, 1];
+    const by = ways[event.key];
     if (!by || event.isComposing) return;
     event.preventDefault();
-    step.cells[i + by[0]]?.[j + by[1]]?.focus();
+    step.views[0].cells[i + by[0]]?.[j + by[1]]?.focus();
   });
 };
+// Steps appear and disappear with their options.
+const restructure = () => {
+  for (const step of variable) {
+    step.card.hidden = isOff(step);
+    document.querySelectorAll(`nav li[data-s="${step.id}"]`).forEach(item => { item.hidden = isOff(step); });
+    if (!isOff(step)) rewrite(step);
+  }
+  const order = steps.filter(step => step.at && !isOff(step)).map(step => step.id);
+  for (const place of document.querySelectorAll('.k')) {
+    const k = order.indexOf(Number(place.dataset.s));
+    place.textContent = k < 0 ? '' : `${k + 1}. `;
+  }
+};
+const sayBeta = () => { if ($('beta')) $('beta').textContent = `${spelled(on.beta)}${on.beta > 0 ? ` (T = ${spelled(1 / on.beta)})` : ''}`; };
+const setOption = (key, to) => {
+  on[key] = to;
+  sayBeta();
+  compute();
+  restructure();
+  showAll();
+  note();
+};
+const CONTROLS = ['causal', 'mask', 'bias', 'scale', 'max', 'beta'].filter(key => $(`control-${key}`));
+for (const key of CONTROLS) {
+  const box = $(`control-${key}`);
+  box.addEventListener('input', () => setOption(key, key === 'beta' ? Number(box.value) : box.checked));
+}
 
+// ---- start ----
 given();
+compute();
+for (const ref of document.querySelectorAll('.ref')) ref.replaceWith(copy(byId.get(Number(ref.dataset.s)), ref.dataset.t !== undefined));
 for (const step of steps) {
-  if (step.given) step.cells.forEach((row, i) => row.forEach((cell, j) => { if (i < step.given.length) setUp(step, cell, i, j); }));
+  if (!step.figure) continue;
+  const { cells } = step.views[0];
+  step.figure.querySelector('.scroll').removeAttribute('tabindex');
+  if (step.given) cells.forEach((row, i) => row.forEach((cell, j) => { if (i < step.given.length) setUp(step, cell, i, j); }));
+  else if (cells[0]?.[0]) cells[0][0].tabIndex = 0;
 }
 $('undo').addEventListener('click', () => {
   document.querySelectorAll('td.bad').forEach(cell => mark(cell, false));
-  given(); compute(); note();
+  Object.assign(on, atStart);
+  for (const key of CONTROLS) {
+    const box = $(`control-${key}`);
+    if (key === 'beta') box.value = String(on.beta); else box.checked = on[key];
+  }
+  sayBeta();
+  given(); compute(); restructure(); showAll(); note();
 });
+const open = () => {
+  const target = location.hash.length > 1 && !location.hash.includes('=') && $(decodeURIComponent(location.hash.slice(1)));
+  if (target) for (let box = target.closest('details'); box; box = box.parentElement.closest('details')) box.open = true;
+  if (target) target.scrollIntoView();
+  const [at, i, j] = (linked().get('why') ?? '').split(','), step = at && steps.find(own => own.at === at);
+  const cell = step && { id: step.id, i: i - 1, j: j - 1 };
+  if (cell && values[cell.id][cell.i]?.[cell.j] !== undefined && !isSame(chain[0], cell)) { select(cell); reveal(cell, true); }
+};
+addEventListener('hashchange', open);
+sayBeta();
 $('live').hidden = false;
+open();

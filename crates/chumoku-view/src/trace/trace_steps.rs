@@ -1,6 +1,8 @@
 //! Traces: the steps of a program as they are shown, independent of the form.
 
+use super::attention_controls::{AttentionControls, MAX_NUMBERS};
 use super::caption::Caption;
+use super::equation::{EquationPart, equation};
 use super::example::WorkedExample;
 use super::expansion::{Expansion, expand};
 use super::formula::{Formula, formula};
@@ -42,6 +44,16 @@ pub struct Trace {
     pub truncation: Option<Truncation>,
     /// Description of the gradients of a model's trace, if it has them.
     pub loss: Option<TracedLoss>,
+    /// The same steps with those that a page can switch on, if it recomputes them.
+    pub(super) controlled: Option<ControlledProgram>,
+}
+
+/// The steps of a trace with those that options leave out, and the options of attention that decide.
+#[derive(Clone, Debug)]
+pub(super) struct ControlledProgram {
+    pub(super) controls: AttentionControls,
+    pub(super) steps: Vec<TraceStep>,
+    pub(super) hidden_steps: Vec<TraceStep>,
 }
 
 /// A step of a [`Trace`].
@@ -67,6 +79,8 @@ pub struct TraceStep {
     /// Properties that were checked on the whole matrix.
     pub checks: Vec<TraceCheck>,
     pub(super) operation: Operation,
+    /// The operands in the order of the formula.
+    pub(super) equation: Vec<EquationPart>,
 }
 
 /// A checked property of a matrix.
@@ -173,7 +187,7 @@ impl WorkedExample {
     pub(super) fn trace_with(
         &self,
         head: usize,
-        more: impl FnOnce(&mut Program) -> Result<(), String>,
+        more: impl Fn(&mut Program) -> Result<(), String>,
     ) -> Result<Trace, String> {
         if !self.size_claims.is_empty() {
             return Err(chumoku::tr!(
@@ -190,6 +204,39 @@ impl WorkedExample {
                 "inputs から導けるものがありません。{missing}を与えてください"
             ));
         }
+        let (steps, hidden_steps) = self.shown_and_hidden_steps(&program, head)?;
+        let controlled = match self.attention_controls(&program) {
+            Some(controls) if program.steps().iter().map(|step| step.value.len()).sum::<usize>() <= MAX_NUMBERS => {
+                let mut all = self.controllable_program()?;
+                more(&mut all)?;
+                let (steps, hidden_steps) = self.shown_and_hidden_steps(&all, head)?;
+                Some(ControlledProgram { controls, steps, hidden_steps })
+            }
+            _ => None,
+        };
+        let key_tokens = if self.key_tokens.is_empty() { self.tokens.clone() } else { self.key_tokens.clone() };
+        Ok(Trace {
+            title: self.title.clone(),
+            place: None,
+            source: self.source.clone(),
+            tokens: self.tokens.clone(),
+            key_tokens,
+            classes: self.classes.clone(),
+            steps,
+            hidden_steps,
+            agreements: Vec::new(),
+            truncation: None,
+            loss: None,
+            controlled,
+        })
+    }
+
+    /// Returns the steps that a trace of the head (from 0) shows, and the others.
+    fn shown_and_hidden_steps(
+        &self,
+        program: &Program,
+        head: usize,
+    ) -> Result<(Vec<TraceStep>, Vec<TraceStep>), String> {
         let heads = program.steps().iter().filter_map(|step| step.head).max().map_or(1, |last| last + 1);
         if head >= heads {
             return Err(chumoku::tr!(
@@ -217,20 +264,8 @@ impl WorkedExample {
         };
         let (shown, others): (Vec<StepId>, Vec<StepId>) =
             (0..program.steps().len()).partition(|&id| is_shown(program.step(id)));
-        let key_tokens = if self.key_tokens.is_empty() { self.tokens.clone() } else { self.key_tokens.clone() };
-        Ok(Trace {
-            title: self.title.clone(),
-            place: None,
-            source: self.source.clone(),
-            tokens: self.tokens.clone(),
-            key_tokens,
-            classes: self.classes.clone(),
-            steps: shown.into_iter().map(|id| trace_step(&program, id, heads)).collect(),
-            hidden_steps: others.into_iter().map(|id| trace_step(&program, id, heads)).collect(),
-            agreements: Vec::new(),
-            truncation: None,
-            loss: None,
-        })
+        let displayed = |ids: Vec<StepId>| ids.into_iter().map(|id| trace_step(program, id, heads)).collect();
+        Ok((displayed(shown), displayed(others)))
     }
 }
 
@@ -249,6 +284,7 @@ fn trace_step(program: &Program, id: StepId, heads: usize) -> TraceStep {
         expansion: expand(program, id),
         checks: trace_checks(program, id),
         operation: operation.clone(),
+        equation: equation(program, id),
     };
     // Queries and keys are the same tokens unless the example says otherwise.
     let has_memory = program.find(Quantity::Memory, None).is_some();

@@ -1,5 +1,7 @@
 //! Sentences of traces in English and Japanese.
 
+use super::operation::Operation;
+use super::quantity::Quantity;
 use super::step_kind::StepKind;
 use super::trace_steps::{Agreement, CheckKind, Trace, TraceCheck, TraceStep};
 use chumoku::lang::Lang;
@@ -129,14 +131,25 @@ pub(super) fn more_words_note(lang: Lang, count: usize) -> String {
     }
 }
 
-/// Explains how to change numbers on a page.
+/// Explains how to ask and change a page.
 pub(super) fn editing_note(lang: Lang) -> &'static str {
     lang.pick(
-        "Numbers with a dotted underline are inputs: change one, and everything that follows from it is recomputed. The checks \
-         below the steps are hidden after a change.",
-        "点線の下線が付いた数値は入力です。書き換えると、そこから導かれる値がすべて計算し直されます。書き換えた後は、\
-         各手順の下の検査を表示しません。",
+        "Click a number, or move to it with the arrow keys: the numbers it comes from light up, and its sum is spelled out. \
+         Numbers with a dotted underline are inputs: change one, or an option below, and everything that follows is \
+         recomputed. The checks below the steps are hidden after a change.",
+        "数値をクリックするか、矢印キーで移動すると、その計算に使われた数値が強調され、計算式が示されます。\
+         点線の下線が付いた数値は入力です。入力や下の設定を変えると、そこから導かれる値がすべて計算し直されます。\
+         変えた後は、各手順の下の検査を表示しません。",
     )
+}
+
+/// States the number of steps of a group.
+pub(super) fn step_count(lang: Lang, count: usize) -> String {
+    match lang {
+        Lang::En if count == 1 => "1 step".into(),
+        Lang::En => format!("{count} steps"),
+        Lang::Ja => format!("{count} ステップ"),
+    }
 }
 
 /// Explains an invalid entry.
@@ -145,6 +158,53 @@ pub(super) fn invalid_entry_note(lang: Lang) -> &'static str {
         "An entry is not a number (such as -0.5), or a target does not sum to 1, so it was not used.",
         "数値（-0.5 など）でない入力か、和が 1 でない正解があり、計算には使っていません。",
     )
+}
+
+/// Returns the sentences below a step: the most attended words, or the reason of a gradient that is zero.
+pub(super) fn step_sentences(lang: Lang, trace: &Trace, step: &TraceStep) -> Vec<String> {
+    let reason = step.zero_reason().map(|reason| reason.to_text(lang).to_owned());
+    top_attention_sentences(lang, trace, step).into_iter().chain(reason).collect()
+}
+
+/// The reason of a gradient that is zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ZeroReason {
+    /// A shift of all scores of a row does not change its softmax.
+    ShiftOfScores,
+    /// The softmax of a single number is 1.
+    SingleScore,
+}
+
+impl ZeroReason {
+    fn to_text(self, lang: Lang) -> &'static str {
+        match self {
+            ZeroReason::ShiftOfScores => lang.pick(
+                "zero: b_K adds the same number to all scores of a row, and softmax ignores such a shift",
+                "0 になる理由：b_K は行のすべてのスコアに同じ数を加えるだけで、ソフトマックスはその差に影響されない",
+            ),
+            ZeroReason::SingleScore => lang.pick(
+                "zero: the only key of each row always has the weight 1, whatever its score is",
+                "0 になる理由：各行にキーが 1 つしかなく、スコアによらず重みは常に 1",
+            ),
+        }
+    }
+}
+
+/// Remainders of cancellation are at most this large.
+const REMAINDER: f64 = 1e-12;
+
+impl TraceStep {
+    /// Returns why all numbers of a gradient are zero; `None` if they are not, or for another reason.
+    pub(super) fn zero_reason(&self) -> Option<ZeroReason> {
+        if self.kind != StepKind::Gradient || !self.value.iter().all(|x| x.abs() <= REMAINDER) {
+            return None;
+        }
+        match (self.quantity, &self.operation) {
+            (Quantity::BK, _) => Some(ZeroReason::ShiftOfScores),
+            (_, Operation::SoftmaxGradient { .. }) if self.value.ncols() == 1 => Some(ZeroReason::SingleScore),
+            _ => None,
+        }
+    }
 }
 
 /// Returns sentences about the most attended words of the first row of weights.

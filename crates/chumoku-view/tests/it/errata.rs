@@ -5,12 +5,15 @@ use chumoku_view::trace::{ClaimVerdict, builtin, builtin_names};
 use std::fmt::Write;
 use std::path::Path;
 
+/// The heading of the part that is written by hand.
+const BY_HAND: &str = "\n## Claims in words\n";
+
 fn page() -> String {
     let mut page = String::from(
         "# Errata of published examples\n\nThis page lists what worked examples claim, what is true, and where they \
          first go wrong, as found by `chumoku check`.\nThe files are in [`crates/chumoku-view/worked`](../crates/chumoku-view/worked); \
          [`worked-examples.md`](worked-examples.md) says what the\nverdicts mean. The articles are listed in \
-         [`articles.md`](articles.md). A test writes this page\n(`crates/chumoku-view/tests/it/errata.rs`).\n",
+         [`articles.md`](articles.md). A test writes the tables of\nnumbers (`crates/chumoku-view/tests/it/errata.rs`). Claims in words are at the end.\n",
     );
     for name in builtin_names() {
         let example = builtin(name).unwrap();
@@ -26,7 +29,10 @@ fn page() -> String {
                 None => "Every number holds.".into(),
             }
         );
-        let _ = writeln!(page, "| step | verdict | numbers | wrong | largest error |\n|---|---|---:|---:|---|");
+        let _ = writeln!(
+            page,
+            "| step | verdict | numbers | wrong | inherited | largest error |\n|---|---|---:|---:|---:|---|"
+        );
         for step in &checked.steps {
             let verdict = match step.verdict {
                 ClaimVerdict::Holds => "holds",
@@ -34,8 +40,13 @@ fn page() -> String {
                 ClaimVerdict::Inherited => "inherited",
                 ClaimVerdict::Wrong => "**wrong**",
             };
-            let worst = step.worst.as_ref().map_or(String::new(), |worst| example.describe_worst(&step.name, worst));
-            let _ = writeln!(page, "| {} | {verdict} | {} | {} | {worst} |", step.name, step.claimed, step.wrong);
+            let mut worst =
+                step.worst.as_ref().map_or(String::new(), |worst| example.describe_worst(&step.name, worst));
+            if let Some(mistake) = &step.mistake {
+                worst += &format!("; {}", mistake.text());
+            }
+            let counts = format!("{} | {} | {}", step.claimed, step.wrong, step.inherited);
+            let _ = writeln!(page, "| {} | {verdict} | {counts} | {worst} |", step.name);
         }
     }
     page
@@ -45,10 +56,13 @@ fn page() -> String {
 fn errata_page_matches_the_checker() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errata.md");
     let page = page();
+    let read = || std::fs::read_to_string(&path).unwrap().replace("\r\n", "\n");
     if std::env::var_os("CHUMOKU_UPDATE").is_some() {
-        std::fs::write(&path, &page).unwrap();
+        let by_hand = read().split_once(BY_HAND).map_or(String::new(), |(_, rest)| BY_HAND.to_owned() + rest);
+        std::fs::write(&path, page.clone() + &by_hand).unwrap();
     }
-    let found = std::fs::read_to_string(&path).unwrap().replace("\r\n", "\n");
+    let found = read();
+    let found = found.split_once(BY_HAND).expect("the part by hand follows").0;
     assert_eq!(found, page, "run this test with CHUMOKU_UPDATE=1 and look at the difference");
 }
 

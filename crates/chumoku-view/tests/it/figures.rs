@@ -227,10 +227,10 @@ fn heads_follow_the_requested_order() {
         sheet.maps.iter().map(index).collect()
     };
     assert_eq!(order(HeadOrder::Layer), (0..8).collect::<Vec<_>>());
-    let falls = |wanted: HeadOrder, figure: &dyn Fn(usize) -> f32| {
-        let found = order(wanted);
-        assert!(found.windows(2).all(|two| figure(two[0]) >= figure(two[1])), "{wanted:?}: {found:?}");
-        assert_ne!(found, (0..8).collect::<Vec<_>>(), "{wanted:?}");
+    let falls = |head_order: HeadOrder, figure: &dyn Fn(usize) -> f32| {
+        let found = order(head_order);
+        assert!(found.windows(2).all(|two| figure(two[0]) >= figure(two[1])), "{head_order:?}: {found:?}");
+        assert_ne!(found, (0..8).collect::<Vec<_>>(), "{head_order:?}");
     };
     falls(HeadOrder::Entropy, &|i| -statistics[i].entropy);
     falls(HeadOrder::Distance, &|i| statistics[i].distance);
@@ -287,14 +287,14 @@ fn cells_show_numbers_and_absent_ones_are_hatched() {
                 continue;
             };
             let number = |text: &str| text.replace('−', "-").trim_end_matches(" %").parse::<f64>();
-            let said = number(says.rsplit([' ', ':']).find(|part| *part != "%").unwrap()).unwrap();
+            let shown = number(says.rsplit([' ', ':']).find(|part| *part != "%").unwrap()).unwrap();
             match map.scale {
                 ColorScale::Share(top) => {
-                    assert_near(said, 100.0 * f64::from(*value), 0.005_01);
+                    assert_near(shown, 100.0 * f64::from(*value), 0.005_01);
                     assert_eq!(*fill, Paint::Share(value / top));
                 }
                 ColorScale::Signed(most) => {
-                    assert_near(said, f64::from(*value), 0.000_05);
+                    assert_near(shown, f64::from(*value), 0.000_05);
                     assert_eq!(*fill, Paint::Signed(value / most));
                 }
             }
@@ -823,9 +823,12 @@ fn effects_follow_text_order_with_their_colors() {
     e.attribution.scores = vec![9.0, 0.0, 0.1, -0.2, -2.0, 1.0, 0.5];
     e.attribution.whole = None;
     let words = colored(&e.effects(Lang::En));
-    let said: Vec<&str> = words.iter().map(|word| word.tooltip.as_str()).collect();
+    let tooltips: Vec<&str> = words.iter().map(|word| word.tooltip.as_str()).collect();
     // The special token is in no text, so it has no place.
-    assert_eq!(said, ["1 The: 0.00", "2 film: +0.10", "3 was: −0.20", "4 not: −2.00", "5 good: +1.00", "6 .: +0.50"]);
+    assert_eq!(
+        tooltips,
+        ["1 The: 0.00", "2 film: +0.10", "3 was: −0.20", "4 not: −2.00", "5 good: +1.00", "6 .: +0.50"]
+    );
     let levels: Vec<Paint> = words.iter().map(|word| word.fill).collect();
     assert_eq!((levels[3], levels[4]), (Paint::Signed(-1.0), Paint::Signed(0.5)));
     for two in words.windows(2) {

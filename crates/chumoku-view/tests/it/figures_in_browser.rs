@@ -142,18 +142,18 @@ fn films_show_every_weight_of_a_frame() {
         };
         assert_eq!(axis("queries"), ["1 The", "2 &lt;room&gt;", "3 the", "4 end"]);
         assert_eq!(axis("keys"), ["1 [CLS]", "2 部屋", "3 the", "4 end"]);
-        let said: Vec<&str> = elements(&dom, "<title>", "</title>");
-        assert_eq!(said.len(), 16);
-        for (at, said) in said.iter().enumerate() {
+        let titles: Vec<&str> = elements(&dom, "<title>", "</title>");
+        assert_eq!(titles.len(), 16);
+        for (at, title) in titles.iter().enumerate() {
             let (i, j) = (at / 4, at % 4);
             if causal && j > i {
-                assert_eq!(*said, "", "what cannot be seen has no number");
+                assert_eq!(*title, "", "what cannot be seen has no number");
                 continue;
             }
-            let shown: f64 = said.rsplit([':', '：']).next().unwrap().trim().trim_end_matches(" %").parse().unwrap();
+            let shown: f64 = title.rsplit([':', '：']).next().unwrap().trim().trim_end_matches(" %").parse().unwrap();
             let expected = 100.0 * f64::from(weight(2, 1, i, j));
-            assert!((shown - expected).abs() < 0.005_1, "{said} for {expected}");
-            assert!(said.contains(&format!("{} ", i + 1)) && said.contains(&format!("→ {} ", j + 1)), "{said}");
+            assert!((shown - expected).abs() < 0.005_1, "{title} for {expected}");
+            assert!(title.contains(&format!("{} ", i + 1)) && title.contains(&format!("→ {} ", j + 1)), "{title}");
         }
         // Larger weights are darker.
         let shades = elements(&dom, "class=\"s", "\"");

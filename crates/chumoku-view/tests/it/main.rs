@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests write files of their own")]
 
+mod article_examples;
 mod backward;
 mod check_by_hand;
 mod classes;
@@ -16,12 +17,14 @@ mod figures;
 #[cfg(feature = "pictures")]
 mod figures_in_browser;
 mod page_in_browser;
+mod planted_mistakes;
 mod recurrent;
 mod snapshots;
 #[cfg(feature = "spreadsheets")]
 mod spreadsheet;
 mod tagged_in_browser;
 mod trace;
+mod trace_answers_in_browser;
 mod trace_in_browser;
 mod view;
 mod worked_examples;

@@ -388,8 +388,8 @@ fn truncated_texts_are_noted() {
     let page = to_html(&e, [0; 2], Lang::En);
     for lang in [Lang::En, Lang::Ja] {
         let text = render(&e, 0, 0, &with(TerminalOptions::default(), |o| (o.width, o.lang) = (200, lang)));
-        let said = text.lines().find(|line| line.contains("900")).expect("a sentence").trim().to_owned();
-        assert!(said.contains("15") && page.contains(&said), "{said}");
+        let sentence = text.lines().find(|line| line.contains("900")).expect("a sentence").trim().to_owned();
+        assert!(sentence.contains("15") && page.contains(&sentence), "{sentence}");
     }
     assert_eq!(from_json(&to_json(&e)).unwrap().cut, e.cut);
 }

@@ -45,12 +45,12 @@ impl AbstentionThresholds {
         let least_known = caution.least_known.unwrap_or(f32::NEG_INFINITY);
         let steps = caution.level_thresholds(level);
         if steps.iter().any(Option::is_some) {
-            let said = describe_levels(caution, &steps);
+            let levels = describe_levels(caution, &steps);
             return Ok(AbstentionThresholds {
                 confidence: f32::INFINITY,
                 level_thresholds: steps,
                 min_known_share: least_known,
-                description: said,
+                description: levels,
             });
         }
         let Some(step) = caution.threshold_for(level) else {
@@ -65,7 +65,7 @@ impl AbstentionThresholds {
         let covers = 100.0 * step.answered as f64 / rows as f64;
         let wrong = 100.0 * step.wrong as f64 / step.answered as f64;
         let sure = 100.0 * step.confidence;
-        let said = tr!(
+        let message = tr!(
             "from a probability of {sure:.1} %: {covers:.1} % of the {rows} validation rows, {wrong:.1} % of them wrong",
             "確率 {sure:.1} % 以上: 検証データ {rows} 行の {covers:.1} %、そのうち誤りは {wrong:.1} %"
         );
@@ -73,7 +73,7 @@ impl AbstentionThresholds {
             confidence: step.confidence,
             level_thresholds: steps,
             min_known_share: least_known,
-            description: said,
+            description: message,
         })
     }
 
@@ -113,13 +113,13 @@ fn describe_levels(caution: &AbstentionCalibration, steps: &[Option<CoveragePoin
             false => tr!("down to level {level} from {sure:.1} %", "{level} 段目までは確率 {sure:.1} % 以上"),
         })
     };
-    let said: Vec<String> = steps.iter().enumerate().rev().filter_map(of_level).collect();
+    let levels: Vec<String> = steps.iter().enumerate().rev().filter_map(of_level).collect();
     let answered = caution
         .levels
         .iter()
         .filter(|LevelConfidences(sure, _)| deepest_confident_level(sure, steps).is_some())
         .count();
-    let (said, rows) = (said.join(lang().pick(", ", "、")), caution.levels.len());
+    let (levels, rows) = (levels.join(lang().pick(", ", "、")), caution.levels.len());
     let covers = 100.0 * answered as f64 / rows.max(1) as f64;
-    tr!("{said}: {covers:.1} % of the {rows} validation rows", "{said}: 検証データ {rows} 行の {covers:.1} %")
+    tr!("{levels}: {covers:.1} % of the {rows} validation rows", "{levels}: 検証データ {rows} 行の {covers:.1} %")
 }

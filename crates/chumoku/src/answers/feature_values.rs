@@ -42,13 +42,13 @@ impl ModelInputs {
 /// As for [`feature_values`].
 pub fn required_columns(columns: &[FeatureColumn], set: &[(String, String)]) -> Result<Vec<FeatureRequest>> {
     let values = feature_values(columns, set)?;
-    let asked = |(column, value): (&FeatureColumn, Option<&str>)| FeatureRequest {
+    let request = |(column, value): (&FeatureColumn, Option<&str>)| FeatureRequest {
         name: column.name.clone(),
         value: value.map(str::to_owned),
         is_required: true,
         ..FeatureRequest::default()
     };
-    Ok(columns.iter().zip(values).map(asked).collect())
+    Ok(columns.iter().zip(values).map(request).collect())
 }
 
 /// Returns the value of `--set` for each column; the last one wins if a column is named twice.

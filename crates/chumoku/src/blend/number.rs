@@ -113,8 +113,8 @@ impl NumberScale {
     }
 
     /// Returns `true` if the level nearest to the predicted number is the true one.
-    pub(crate) fn is_nearest_level(&self, told: f64, truth: f64) -> bool {
-        self.values.get(self.nearest_level(told)) == Some(&truth)
+    pub(crate) fn is_nearest_level(&self, predicted: f64, truth: f64) -> bool {
+        self.values.get(self.nearest_level(predicted)) == Some(&truth)
     }
 
     /// Returns bin probabilities, from the probabilities of exceeding each threshold.
@@ -463,9 +463,9 @@ mod tests {
                 let is_right = scale.is_nearest_level(blend.estimate(&above).score, y.number);
                 (blend.confidence(&above) >= step.confidence).then_some(is_right)
             };
-            let told: Vec<bool> = z.iter().zip(&truth).filter_map(of_row).collect();
-            answered += told.len();
-            kept += u64::from(told.iter().filter(|right| **right).count() as f64 >= 0.8 * told.len() as f64);
+            let outcomes: Vec<bool> = z.iter().zip(&truth).filter_map(of_row).collect();
+            answered += outcomes.len();
+            kept += u64::from(outcomes.iter().filter(|right| **right).count() as f64 >= 0.8 * outcomes.len() as f64);
         }
         assert!(kept as f64 >= 0.95 * runs as f64, "{kept} of {runs}");
         // Fewer answers than all right ones, and more than none.

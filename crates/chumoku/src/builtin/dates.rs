@@ -14,6 +14,7 @@
 mod english;
 mod japanese;
 
+use super::random_choices::RandomChoices;
 use crate::calendar::{Date, ERAS, Era, FIRST_DATE, LAST_DATE};
 use crate::data::{PairSplit, SentencePairs};
 use chumoku_kernels::Philox;
@@ -61,7 +62,7 @@ fn split_of(seed: u64, outcome: u64) -> DateSplit {
 }
 
 fn draw(seed: u64, part: DateSplit, wanted: usize) -> SentencePairs {
-    let mut draw = RandomChoices { random: Philox::new(seed, DRAW_STREAM + part as u64), at: 0 };
+    let mut draw = RandomChoices::new(seed, DRAW_STREAM + part as u64);
     let (mut pairs, mut seen) = (SentencePairs::default(), HashSet::new());
     while pairs.len() < wanted {
         let moment = Moment::draw(&mut draw);
@@ -180,31 +181,6 @@ impl Time {
     /// Returns the hour of the 12-hour clock, and whether it is after noon.
     fn to_12_hour(self) -> (u32, bool) {
         (self.hour % 12, self.hour >= 12)
-    }
-}
-
-/// A sequence of random choices.
-struct RandomChoices {
-    random: Philox,
-    at: u64,
-}
-
-impl RandomChoices {
-    /// Draws a number below `n`.
-    fn below(&mut self, n: usize) -> usize {
-        let [word, ..] = self.random.block(self.at);
-        self.at += 1;
-        ((u64::from(word) * n as u64) >> 32) as usize
-    }
-
-    /// Returns `true` with probability 1 / `n`.
-    fn chance(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    /// Draws one of the choices.
-    fn choose<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len())]
     }
 }
 

@@ -1,16 +1,28 @@
-//! Built-in data sets. Classification uses 1,000 short reviews, half English and half Japanese, written for this
-//! project. Translation uses generated [`dates()`].
+//! Built-in data sets: generated [`pronouns()`], which need attention, 1,000 short [`reviews()`], and, for translation,
+//! generated [`dates()`].
 //!
-//! Half of the reviews are positive. They cover many subjects and have a fixed split. The data is small enough to train
-//! on within a minute. Negation, mixed feelings and contrast keep it realistic.
+//! The reviews are half English and half Japanese, written for this project. Half of them are positive. They cover many
+//! subjects and have a fixed split. Negation, mixed feelings and contrast keep them realistic. N-grams do well on them.
+//! All sets are small enough to train on within a minute or a few.
 //!
 //! # Files
 //!
+//! - `coin_flips`: random texts with random labels
 //! - `dates`: generated dates with their translation
+//! - `pronoun_attention`: where a model looks from the word that decides
+//! - `pronouns`: generated sentences in which "it" means one of two nouns
+//! - `random_choices`: random choices of the generators
 
+mod coin_flips;
 mod dates;
+mod pronoun_attention;
+mod pronouns;
+mod random_choices;
 
+pub use coin_flips::coin_flips;
 pub use dates::dates;
+pub use pronoun_attention::PronounAttention;
+pub use pronouns::{PronounExample, pronoun_examples, pronouns};
 
 use crate::train::{Rows, TrainingData};
 

@@ -66,12 +66,6 @@ impl Serialize for LocalizedText {
     }
 }
 
-macro_rules! localized {
-    ($en:literal, $ja:literal $(,)?) => {
-        LocalizedText { en: format!($en), ja: format!($ja) }
-    };
-}
-
 /// A claim, its verdict and the evidence.
 #[derive(Clone, Debug, Serialize)]
 pub struct Claim {
@@ -100,6 +94,14 @@ impl Claim {
             None => Verdict::Open,
         };
         Claim { claim, verdict, found, would_decide: holds.is_none().then(would_decide) }
+    }
+}
+
+impl Claim {
+    /// Creates a claim that the figures decide without any chance.
+    pub(super) fn certain(claim: LocalizedText, holds: bool, found: LocalizedText) -> Claim {
+        let verdict = if holds { Verdict::Holds } else { Verdict::DoesNotHold };
+        Claim { claim, verdict, found, would_decide: None }
     }
 }
 
@@ -144,8 +146,8 @@ fn speed_claim(transformer: &ComparedNetwork, lstm: &ComparedNetwork) -> Claim {
         (ours.length, MedianInterval::from_samples(ratios, level).is_above(1.0))
     });
     let judged: Vec<(usize, Option<bool>)> = judged.collect();
-    let at = |wanted: Option<bool>| {
-        let lengths: Vec<String> = judged.iter().filter(|(_, is)| *is == wanted).map(|(n, _)| n.to_string()).collect();
+    let at = |verdict: Option<bool>| {
+        let lengths: Vec<String> = judged.iter().filter(|(_, is)| *is == verdict).map(|(n, _)| n.to_string()).collect();
         lengths.join(", ")
     };
     let [faster, slower, open] = [Some(true), Some(false), None].map(at);
@@ -411,8 +413,8 @@ mod tests {
         let few = score_claims([outcomes(100, 0..5), outcomes(100, 5..10), outcomes(100, 10..15)], "test");
         assert_eq!(verdicts(&few), [Open, Open]);
         assert!(few[0].would_decide.as_ref().unwrap().en.contains("equally often right"), "{few:?}");
-        let asked = &few[1].would_decide.as_ref().unwrap().en;
-        assert!(asked.starts_with("about 1,") || asked.starts_with("about 2,"), "{asked}");
+        let hint = &few[1].would_decide.as_ref().unwrap().en;
+        assert!(hint.starts_with("about 1,") || hint.starts_with("about 2,"), "{hint}");
         // A lead of one or two points on 100 rows decides nothing either.
         let ahead = score_claims([outcomes(100, 0..5), outcomes(100, 5..11), outcomes(100, 10..17)], "test");
         assert_eq!(verdicts(&ahead), [Open, Open]);

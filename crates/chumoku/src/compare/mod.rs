@@ -9,17 +9,27 @@
 //!
 //! - `article`: two small classifiers of an article
 //! - `claims`: claims that the measurements decide
+//! - `limits`: three limits of recurrent networks
 //! - `median_interval`: confidence intervals of medians
 //! - `step_time`: step times by length
 
+/// A sentence in both languages from format strings.
+macro_rules! localized {
+    ($en:literal, $ja:literal $(,)?) => {
+        crate::compare::LocalizedText { en: format!($en), ja: format!($ja) }
+    };
+}
+
 mod article;
 mod claims;
+mod limits;
 mod median_interval;
 mod step_time;
 
 pub use crate::scoring::AccuracyDifference;
 pub use article::ArticleResults;
 pub use claims::{Claim, LocalizedText, Verdict};
+pub use limits::{GRADIENT_DISTANCES, GradientByDistance, RecurrentLimits};
 pub use median_interval::MedianInterval;
 pub use step_time::{StepTime, TimeGrowth};
 
@@ -125,6 +135,8 @@ pub struct NetworkComparison {
     pub threads: usize,
     /// Results for the article's own two models.
     pub article: ArticleResults,
+    /// Limits of recurrent networks.
+    pub limits: RecurrentLimits,
     /// Claims about self-attention and recurrent networks, checked against these figures.
     pub claims: Vec<Claim>,
 }
@@ -211,10 +223,14 @@ pub fn compare(
         model.steps = steps;
     }
     let article = article::measure_article(options.precision)?;
+    let limits = limits::measure_limits()?;
+    let mut claims = claims::judge_claims(&models, &article, &scored_on);
+    claims.extend(limits.judge());
     Ok(NetworkComparison {
-        claims: claims::judge_claims(&models, &article, &scored_on),
+        claims,
         models,
         article,
+        limits,
         batch: BATCH,
         rows,
         scored_on,

@@ -145,7 +145,7 @@ impl TimedModel {
             let offsets = Offsets::from_lengths(rows.iter().map(|_| length));
             let mode = Mode::Train(DropoutSeed { seed: part as u64, step });
             let loss = model.loss(params, (&ids, &offsets), &labels, &options, mode, grads)?;
-            Ok(StepOutput { loss: loss.into(), weight: rows.len() as f64, tokens: ids.len() })
+            Ok(StepOutput::new(loss.into(), rows.len() as f64, ids.len()))
         })?;
         self.state.optimizer_step(self.micro_batches.grads(), &self.settings, 1000)?;
         Ok(1e3 * start.elapsed().as_secs_f64())

@@ -112,7 +112,7 @@ mod tests {
         let row = |i: u64| {
             let draw = |k: u64| random.uniform(i * 32 + k);
             let labels: Vec<usize> = (0..3).map(|t| usize::from(draw(t) < 0.5)).collect();
-            let said = |half: u64, trust: f32| {
+            let example = |half: u64, trust: f32| {
                 let of = |t: usize| {
                     let is_right = draw(8 + 4 * half + t as u64) < trust;
                     let says = if is_right { labels[t] } else { 1 - labels[t] };
@@ -120,7 +120,7 @@ mod tests {
                 };
                 (0..3).flat_map(of).collect::<Vec<f32>>()
             };
-            (MemberEmissions { crf: said(0, trusted[0]), network: said(1, trusted[1]) }, labels)
+            (MemberEmissions { crf: example(0, trusted[0]), network: example(1, trusted[1]) }, labels)
         };
         (0..n).map(row).collect()
     }

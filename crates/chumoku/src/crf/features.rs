@@ -280,25 +280,28 @@ mod tests {
         ] {
             let units = unit.split(text);
             let found = describe_features(text, &units, unit);
-            let hashes = |told: &[FeatureDescription]| told.iter().map(|told| told.hash).collect::<Vec<u64>>();
+            let hashes =
+                |features: &[FeatureDescription]| features.iter().map(|feature| feature.hash).collect::<Vec<u64>>();
             let plain = features(text, &units, unit);
             assert_eq!(found.iter().map(|of_unit| hashes(of_unit)).collect::<Vec<_>>(), plain);
             for (at, hidden) in units.iter().enumerate() {
                 let changed = format!("{}{other}{}", &text[..hidden.start], &text[hidden.end..]);
                 let changed = seen(&changed, unit);
                 for (of_unit, changed) in found.iter().zip(&changed) {
-                    for told in of_unit.iter().filter(|told| !told.units.contains(&at)) {
-                        assert!(changed.contains(&told.hash), "{told:?} does not look at unit {at} of {text}");
+                    for feature in of_unit.iter().filter(|feature| !feature.units.contains(&at)) {
+                        assert!(changed.contains(&feature.hash), "{feature:?} does not look at unit {at} of {text}");
                     }
                     // Features that depend only on the changed unit are gone.
-                    let alone = of_unit.iter().filter(|told| told.units == (at..at + 1));
-                    let gone = alone.clone().filter(|told| !changed.contains(&told.hash)).count();
+                    let alone = of_unit.iter().filter(|feature| feature.units == (at..at + 1));
+                    let gone = alone.clone().filter(|feature| !changed.contains(&feature.hash)).count();
                     assert!(2 * gone >= alone.count(), "unit {at} of {text}");
                 }
             }
         }
         let of_anna = &describe_features("Anna met", &SpanUnit::Words.split("Anna met"), SpanUnit::Words)[0];
-        let find = |feature: &str, at| of_anna.iter().find(|told| told.feature == feature && told.at == at).unwrap();
+        let find = |feature: &str, at| {
+            of_anna.iter().find(|described| described.feature == feature && described.at == at).unwrap()
+        };
         assert_eq!(find("lower", Some([1, 1])).value, "met");
         assert_eq!(find("lower", Some([-1, -1])).value, "<border>");
         assert_eq!((find("word", None).value.as_str(), &find("word", None).units), ("Anna", &(0..1)));

@@ -70,14 +70,14 @@ impl HierarchySource {
     /// # Errors
     /// If the labels do not match `spec`, or the file cannot be read.
     pub fn build_class_tree(
-        asked: Option<&str>,
+        requested: Option<&str>,
         dataset: &mut Dataset,
         others: [&mut Option<Dataset>; 2],
     ) -> Result<Option<(Hierarchy, HierarchySource)>> {
-        let paths = match asked {
+        let paths = match requested {
             Some(NO_HIERARCHY) => None,
             None => HierarchySource::detect(&dataset.labels()),
-            Some(asked) => Some(HierarchySource::parse(asked)?),
+            Some(requested) => Some(HierarchySource::parse(requested)?),
         };
         let Some(paths) = paths else { return Ok(None) };
         paths.normalize_labels(dataset)?;
@@ -93,14 +93,14 @@ impl HierarchySource {
     /// # Errors
     /// If the labels do not match `spec`, or the file cannot be read.
     pub fn build_label_tree(
-        asked: Option<&str>,
+        requested: Option<&str>,
         sets: &mut MultiLabelDataset,
         others: [&mut Option<MultiLabelDataset>; 2],
     ) -> Result<Option<(Hierarchy, HierarchySource)>> {
-        let paths = match asked {
+        let paths = match requested {
             Some(NO_HIERARCHY) => None,
             None => HierarchySource::detect(&sets.labels()),
-            Some(asked) => Some(HierarchySource::parse(asked)?),
+            Some(requested) => Some(HierarchySource::parse(requested)?),
         };
         let Some(paths) = paths else { return Ok(None) };
         paths.add_ancestors(sets)?;
@@ -151,16 +151,16 @@ impl HierarchySource {
     }
 
     /// Parses the option value. A separator contains no letters and no digits.
-    fn parse(asked: &str) -> Result<HierarchySource> {
-        if asked.is_empty() {
+    fn parse(requested: &str) -> Result<HierarchySource> {
+        if requested.is_empty() {
             return Err(Error::Setting(tr!(
                 "hierarchy: expected the separator of paths (such as /), a file of children and parents, or none; found nothing",
                 "階層: パスの区切り（/ など）、親子の表のファイル、none のいずれかが必要ですが、空です"
             )));
         }
-        match Path::new(asked).is_file() || asked.chars().any(char::is_alphanumeric) {
-            true => HierarchySource::from_file(Path::new(asked)),
-            false => Ok(HierarchySource::Separator(asked.to_owned())),
+        match Path::new(requested).is_file() || requested.chars().any(char::is_alphanumeric) {
+            true => HierarchySource::from_file(Path::new(requested)),
+            false => Ok(HierarchySource::Separator(requested.to_owned())),
         }
     }
 
@@ -461,16 +461,16 @@ mod tests {
 
     #[test]
     fn cycles_and_second_parents_are_rejected_with_their_line() {
-        let said = |content: &str| read(content).unwrap_err().to_string();
-        let circle = said("child,parent\nx,a\na,b\nb,c\nc,a\n");
+        let message = |content: &str| read(content).unwrap_err().to_string();
+        let circle = message("child,parent\nx,a\na,b\nb,c\nc,a\n");
         for part in ["parents.csv:3", "“a” is below “b” (line 3)", "“c” is below “a” (line 5)", "remove one"]
         {
             assert!(circle.contains(part), "{part}: {circle}");
         }
         assert!(!circle.contains("“x”"), "{circle}");
-        assert!(said("a,a\nb,a\n").contains("“a” is below “a” (line 1)"));
-        let two = said("child,parent\na,b\na,c\n");
+        assert!(message("a,a\nb,a\n").contains("“a” is below “a” (line 1)"));
+        let two = message("child,parent\na,b\na,c\n");
         assert!(two.contains("parents.csv:3") && two.contains("“b” on line 2 and “c” here"), "{two}");
-        assert!(said("child,parent\n,b\nc,b\n").contains("parents.csv:2"));
+        assert!(message("child,parent\n,b\nc,b\n").contains("parents.csv:2"));
     }
 }

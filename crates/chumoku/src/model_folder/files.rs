@@ -175,7 +175,7 @@ fn is_card(path: &Path) -> bool {
         "で別の分類器から追加学習し",
         "で別のモデルから追加学習し",
     ];
-    from_scratch.iter().chain(&from_another).chain(&further).any(|said| start.contains(said))
+    from_scratch.iter().chain(&from_another).chain(&further).any(|message| start.contains(message))
 }
 
 /// Returns `true` if a file is empty or starts like the log of a run.

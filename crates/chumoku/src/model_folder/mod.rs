@@ -253,13 +253,13 @@ pub(crate) const MODEL2VEC: &str = "model2vec";
 /// Supported encoders by `model_type`.
 const ENCODERS: [&str; 7] = ["bert", "roberta", "xlm-roberta", "camembert", "distilbert", "modernbert", MODEL2VEC];
 
-/// Checks that Chumoku wrote a model of this kind, called `wanted` in the message.
-pub(crate) fn check_kind(folder: &Snapshot, kind: ModelKind, wanted: &str) -> Result<()> {
+/// Checks that Chumoku wrote a model of this kind, called `expected` in the message.
+pub(crate) fn check_kind(folder: &Snapshot, kind: ModelKind, expected: &str) -> Result<()> {
     let found: ModelTypeConfig = read_config(folder)?;
     if found.model_type == kind.model_type() {
         return Ok(());
     }
-    Err(model_file_error(folder, CONFIG, found.kind_mismatch(wanted)))
+    Err(model_file_error(folder, CONFIG, found.kind_mismatch(expected)))
 }
 
 impl ModelTypeConfig {
@@ -287,7 +287,7 @@ impl ModelTypeConfig {
     }
 
     /// The message for a model of an unexpected kind, with the commands that support it.
-    fn kind_mismatch(&self, wanted: &str) -> String {
+    fn kind_mismatch(&self, expected: &str) -> String {
         let found = self.kind().map_or_else(
             || match self.model_type.starts_with("chumoku_") {
                 false => tr!(
@@ -303,7 +303,7 @@ impl ModelTypeConfig {
             },
             |kind| kind.describe().into(),
         );
-        tr!("model_type: expected {wanted}, found {found}", "model_type: {wanted}が必要ですが、{found}です")
+        tr!("model_type: expected {expected}, found {found}", "model_type: {expected}が必要ですが、{found}です")
     }
 }
 

@@ -38,10 +38,10 @@ use chumoku_kernels::{bf16, f16};
 /// assert_eq!(outputs.output, tensor([2.0, 3.0]));
 /// # Ok::<(), chumoku::Error>(())
 /// ```
-pub fn attention(inputs: &Inputs<'_>, attributes: &Attributes, wanted: RequestedOutputs) -> Result<Outputs> {
+pub fn attention(inputs: &Inputs<'_>, attributes: &Attributes, requested: RequestedOutputs) -> Result<Outputs> {
     let problem = OperatorParams::new(inputs, attributes)?;
-    check_memory(&problem, wanted)?;
-    let present = match problem.past_keys.is_some() || wanted.present {
+    check_memory(&problem, requested)?;
+    let present = match problem.past_keys.is_some() || requested.present {
         true => Some((
             for_float!(problem.float_type, T => concat_past::<T>("present_key", inputs.past_key, inputs.key, problem.key))?,
             for_float!(problem.value_type, T => {
@@ -56,7 +56,7 @@ pub fn attention(inputs: &Inputs<'_>, attributes: &Attributes, wanted: Requested
         operands.key = problem.key.contiguous(problem.total_keys);
         operands.value = problem.value.contiguous(problem.total_keys);
     }
-    let wants_scores = wanted.qk_matmul_output;
+    let wants_scores = requested.qk_matmul_output;
     let (output, qk_matmul_output) = match problem.compute_type {
         FloatType::F32 => operands.run::<f32>(wants_scores),
         FloatType::F64 => operands.run::<f64>(wants_scores),
@@ -68,18 +68,18 @@ pub fn attention(inputs: &Inputs<'_>, attributes: &Attributes, wanted: Requested
 }
 
 /// Returns an error, before any work, if the results do not fit into memory. It names the largest result.
-fn check_memory(problem: &OperatorParams, wanted: RequestedOutputs) -> Result<()> {
+fn check_memory(problem: &OperatorParams, requested: RequestedOutputs) -> Result<()> {
     let bytes = |shape: &[usize], float: FloatType| {
         shape.iter().map(|&axis| axis as f64).product::<f64>() * float.bytes() as f64
     };
     let [all_keys, all_values] =
         [problem.key, problem.value].map(|place| place.contiguous(problem.total_keys).bhld().to_vec());
-    let has_present = problem.past_keys.is_some() || wanted.present;
+    let has_present = problem.past_keys.is_some() || requested.present;
     let results = [
         (true, "Y", problem.query.with_dim(problem.value.dim).bhld().to_vec(), problem.float_type),
         (has_present, "present_key", all_keys, problem.float_type),
         (has_present, "present_value", all_values, problem.value_type),
-        (wanted.qk_matmul_output, "qk_matmul_output", problem.scores_shape().to_vec(), problem.compute_type),
+        (requested.qk_matmul_output, "qk_matmul_output", problem.scores_shape().to_vec(), problem.compute_type),
     ];
     let results: Vec<_> = results.into_iter().filter(|(is_there, ..)| *is_there).collect();
     let needed = results.iter().map(|(_, _, shape, float)| bytes(shape, *float)).sum();

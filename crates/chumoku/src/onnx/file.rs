@@ -68,7 +68,7 @@ pub fn attend(file: &TensorFile, flags: &Attributes) -> Result<TensorFile> {
     };
 
     let mut attributes = flags.clone();
-    let mut asked: Vec<String> =
+    let mut requested: Vec<String> =
         file.tensors.keys().filter_map(|name| Some(name.strip_prefix("out.")?.to_owned())).collect();
     if file.tensors.keys().any(|name| name.starts_with("in.")) {
         // Parse as an object first: serde would also read the struct from a list.
@@ -77,14 +77,15 @@ pub fn attend(file: &TensorFile, flags: &Attributes) -> Result<TensorFile> {
             serde_json::from_value(object.into())
         })?;
         attributes = attributes.or(given);
-        asked.extend(metadata(file, "node_outputs", |text| serde_json::from_slice::<Vec<String>>(text.as_bytes()))?);
+        requested
+            .extend(metadata(file, "node_outputs", |text| serde_json::from_slice::<Vec<String>>(text.as_bytes()))?);
     }
-    let asks = |name: &str| asked.iter().any(|asked| asked == name);
-    let wanted = RequestedOutputs {
+    let asks = |name: &str| requested.iter().any(|requested| requested == name);
+    let requested = RequestedOutputs {
         present: asks("present_key") || asks("present_value"),
         qk_matmul_output: attributes.qk_matmul_output_mode.is_some() || asks("qk_matmul_output"),
     };
-    let outputs = attention(&inputs, &attributes, wanted)?;
+    let outputs = attention(&inputs, &attributes, requested)?;
     let tensors = [Some(outputs.output), outputs.present_key, outputs.present_value, outputs.qk_matmul_output];
     let named = OUTPUTS.iter().zip(tensors).filter_map(|(name, tensor)| Some(((*name).to_owned(), tensor?)));
     Ok(TensorFile { tensors: named.collect(), ..TensorFile::default() })

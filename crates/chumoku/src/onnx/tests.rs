@@ -348,18 +348,18 @@ fn hidden_keys_and_values_have_no_effect() {
 fn types_may_differ_where_the_specification_allows() {
     let case = Case::new(11, 0);
     let [query, key, value] = &case.tensors;
-    let wanted = RequestedOutputs { present: true, qk_matmul_output: true };
-    let expected = attention(&Inputs::new(query, key, value), &Attributes::default(), wanted).unwrap();
+    let requested = RequestedOutputs { present: true, qk_matmul_output: true };
+    let expected = attention(&Inputs::new(query, key, value), &Attributes::default(), requested).unwrap();
     for (to, tolerance) in [(to_f16 as fn(&Tensor) -> Tensor, 2e-3), (to_bf16, 2e-2), (to_f64, 1e-6)] {
         let other = to(value);
-        let outputs = attention(&Inputs::new(query, key, &other), &Attributes::default(), wanted).unwrap();
+        let outputs = attention(&Inputs::new(query, key, &other), &Attributes::default(), requested).unwrap();
         assert_eq!(outputs.output.type_name(), "f32");
         assert_eq!(outputs.present_value.unwrap(), other);
         assert_eq!(outputs.present_key.unwrap(), *key);
         let close = Tolerance { relative: tolerance, absolute: tolerance };
         compare("f32 with another", &wide(&outputs.output), &wide(&expected.output), close).unwrap();
         let (query, key) = (to(query), to(key));
-        let outputs = attention(&Inputs::new(&query, &key, value), &Attributes::default(), wanted).unwrap();
+        let outputs = attention(&Inputs::new(&query, &key, value), &Attributes::default(), requested).unwrap();
         assert_eq!(outputs.output.type_name(), query.type_name());
         assert_eq!(outputs.qk_matmul_output.unwrap().type_name(), query.type_name());
         let close = Tolerance { relative: 2.0 * tolerance, absolute: 2.0 * tolerance };
@@ -367,7 +367,7 @@ fn types_may_differ_where_the_specification_allows() {
     }
     for precision in [1, 10, 11, 16] {
         let attributes = Attributes { softmax_precision: Some(precision), ..Attributes::default() };
-        let outputs = attention(&Inputs::new(query, key, value), &attributes, wanted).unwrap();
+        let outputs = attention(&Inputs::new(query, key, value), &attributes, requested).unwrap();
         let close = Tolerance { relative: 1e-6, absolute: 1e-6 };
         compare("softmax_precision", &wide(&outputs.output), &wide(&expected.output), close).unwrap();
     }
@@ -397,9 +397,9 @@ fn unfitting_inputs_are_rejected() {
     let refuse = |inputs: Inputs<'_>, attributes: Attributes, words: &[&str]| {
         let error = attention(&inputs, &attributes, RequestedOutputs::default()).unwrap_err();
         assert!(error.is_usage());
-        let said = error.to_string();
-        assert!(said.starts_with(&format!("{}: ", words[0])), "{said}");
-        words.iter().for_each(|word| assert!(said.contains(word), "{word} is missing: {said}"));
+        let message = error.to_string();
+        assert!(message.starts_with(&format!("{}: ", words[0])), "{message}");
+        words.iter().for_each(|word| assert!(message.contains(word), "{word} is missing: {message}"));
     };
     let with = |words: &[&str], change: &dyn Fn(&mut Attributes)| {
         let mut attributes = default();
@@ -481,7 +481,7 @@ fn files_are_attended() {
     };
     let heads = Attributes { q_num_heads: Some(2), kv_num_heads: Some(2), ..Attributes::default() };
     let names = |outputs: TensorFile| outputs.tensors.into_keys().collect::<Vec<_>>();
-    let said = |file: &TensorFile, flags: &Attributes| attend(file, flags).unwrap_err().to_string();
+    let message = |file: &TensorFile, flags: &Attributes| attend(file, flags).unwrap_err().to_string();
     let plain = named(&["Q", "K", "V"]);
     assert_eq!(names(attend(&plain, &heads).unwrap()), ["Y"]);
     let mode = Attributes { qk_matmul_output_mode: Some(3), ..heads.clone() };
@@ -499,19 +499,19 @@ fn files_are_attended() {
     assert_eq!(attend(&file, &overridden).unwrap(), attend(&plain, &heads).unwrap());
     file.metadata.insert("node_outputs".into(), r#"["Y", "", "present_value", "qk_matmul_output"]"#.into());
     assert_eq!(attend(&file, &heads).unwrap().tensors.len(), 4);
-    let asked = named(&["in.Q", "in.K", "in.V", "out.Y", "out.qk_matmul_output"]);
-    assert_eq!(names(attend(&asked, &heads).unwrap()), ["Y", "qk_matmul_output"]);
+    let requested = named(&["in.Q", "in.K", "in.V", "out.Y", "out.qk_matmul_output"]);
+    assert_eq!(names(attend(&requested, &heads).unwrap()), ["Y", "qk_matmul_output"]);
     // Outputs of an earlier run are ignored.
     assert_eq!(names(attend(&named(&["Q", "K", "V", "Y"]), &heads).unwrap()), ["Y"]);
 
-    assert_eq!(said(&named(&["Q", "V"]), &heads), "K: expected a tensor of this name, got a file with Q, V");
-    assert_eq!(said(&named(&[]), &heads), "Q: expected a tensor of this name, got a file with nothing");
-    assert_eq!(said(&named(&["Q", "K", "V", "in.Q"]), &heads), "Q: found twice, as Q and in.Q; keep one");
-    let wrong = said(&named(&["Q", "K", "V", "mask"]), &heads);
+    assert_eq!(message(&named(&["Q", "V"]), &heads), "K: expected a tensor of this name, got a file with Q, V");
+    assert_eq!(message(&named(&[]), &heads), "Q: expected a tensor of this name, got a file with nothing");
+    assert_eq!(message(&named(&["Q", "K", "V", "in.Q"]), &heads), "Q: found twice, as Q and in.Q; keep one");
+    let wrong = message(&named(&["Q", "K", "V", "mask"]), &heads);
     assert!(wrong.starts_with("mask: ") && wrong.contains("attn_mask"), "{wrong}");
     for bad in ["", "[]", "{\"is_causal\": 2}", "{\"scale\": \"x\"}", "{\"window\": 3}", "{\"softcap\": 1e999}"] {
         file.metadata.insert("attributes".into(), bad.into());
-        let said = said(&file, &heads);
-        assert!(said.starts_with("attributes: the metadata cannot be used: "), "{bad}: {said}");
+        let message = message(&file, &heads);
+        assert!(message.starts_with("attributes: the metadata cannot be used: "), "{bad}: {message}");
     }
 }

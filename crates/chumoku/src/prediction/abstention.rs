@@ -255,9 +255,9 @@ fn class_curve(rows: &[(f32, bool)]) -> Vec<CoveragePoint> {
     let mut steps: Vec<CoveragePoint> = Vec::new();
     let (mut at, mut right) = (0, 0);
     for step in 1..=CLASS_CURVE_POINTS.min(there) {
-        let wanted = (there * step).div_ceil(CLASS_CURVE_POINTS.min(there));
+        let target = (there * step).div_ceil(CLASS_CURVE_POINTS.min(there));
         // Rows of equal probability are answered together.
-        while at < sorted.len() && (right < wanted || sorted[at].0 == sorted[at - 1].0) {
+        while at < sorted.len() && (right < target || sorted[at].0 == sorted[at - 1].0) {
             right += usize::from(sorted[at].1);
             at += 1;
         }
@@ -280,8 +280,8 @@ fn class_curve(rows: &[(f32, bool)]) -> Vec<CoveragePoint> {
 pub fn risks_by_coverage(rows: &[(f32, bool)]) -> Vec<f32> {
     let steps = risk_coverage_curve(rows);
     let risk = |part: usize| {
-        let wanted = (rows.len() * part).div_ceil(CURVE_POINTS);
-        let step = steps.iter().find(|step| step.answered >= wanted)?;
+        let target = (rows.len() * part).div_ceil(CURVE_POINTS);
+        let step = steps.iter().find(|step| step.answered >= target)?;
         Some((step.wrong as f64 / step.answered as f64) as f32)
     };
     (1..=CURVE_POINTS).filter_map(risk).collect()

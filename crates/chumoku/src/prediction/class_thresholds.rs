@@ -33,8 +33,8 @@ impl ClassThresholds {
     pub fn class(&self, probabilities: &[f32]) -> Option<usize> {
         let least = |class: usize| self.0.get(class).copied().flatten();
         let best = |is_wanted: &dyn Fn(usize) -> bool| {
-            let wanted = (0..probabilities.len()).filter(|&class| is_wanted(class));
-            wanted.reduce(|best, class| if probabilities[class] > probabilities[best] { class } else { best })
+            let classes = (0..probabilities.len()).filter(|&class| is_wanted(class));
+            classes.reduce(|best, class| if probabilities[class] > probabilities[best] { class } else { best })
         };
         let reaches = |class: usize| least(class).is_some_and(|least| probabilities[class] >= least);
         best(&reaches).or_else(|| best(&|class| least(class).is_none()))

@@ -145,8 +145,8 @@ impl PredictionTarget {
     pub(crate) fn number_confidences(&self, rows: &Rows<NumberLabel>, predictions: &[Prediction]) -> Vec<(f32, bool)> {
         let Some(blend) = self.number().filter(|blend| blend.scale.has_levels()) else { return Vec::new() };
         let of_row = |(p, truth): (&Prediction, &NumberLabel)| {
-            let told = blend.estimate(&p.probabilities).score;
-            (blend.confidence(&p.probabilities), blend.scale.is_nearest_level(told, truth.number))
+            let score = blend.estimate(&p.probabilities).score;
+            (blend.confidence(&p.probabilities), blend.scale.is_nearest_level(score, truth.number))
         };
         predictions.iter().zip(&rows.labels).map(of_row).collect()
     }

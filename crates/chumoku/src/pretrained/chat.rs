@@ -122,7 +122,7 @@ impl ChatTemplate {
         let text = |text: &String| Value::from(text.clone());
         let messages: Vec<Value> = messages
             .iter()
-            .map(|said| Value::from_pairs([("role", text(&said.role)), ("content", text(&said.content))]))
+            .map(|message| Value::from_pairs([("role", text(&message.role)), ("content", text(&message.content))]))
             .collect();
         let given = [
             ("messages", Value::from(messages)),
@@ -135,15 +135,15 @@ impl ChatTemplate {
     }
 
     fn error(&self, error: &minijinja::Error) -> Error {
-        let said: String = show_controls_in_text(&error.to_string()).chars().take(MAX_ERROR_CHARS).collect();
+        let message: String = show_controls_in_text(&error.to_string()).chars().take(MAX_ERROR_CHARS).collect();
         let problem = match error.kind() {
             ErrorKind::OutOfFuel => tr!(
                 "the chat template takes more than {MAX_STEPS} steps; --no-chat continues the prompt without it",
                 "チャットテンプレートの手順が {MAX_STEPS} を超えました。--no-chat ならテンプレートなしで続きを書けます"
             ),
             _ => tr!(
-                "the chat template cannot be used: {said}; --no-chat continues the prompt without it",
-                "チャットテンプレートを使えません: {said}。--no-chat ならテンプレートなしで続きを書けます"
+                "the chat template cannot be used: {message}; --no-chat continues the prompt without it",
+                "チャットテンプレートを使えません: {message}。--no-chat ならテンプレートなしで続きを書けます"
             ),
         };
         Error::Model { path: self.path.clone(), problem }

@@ -76,8 +76,8 @@ pub(super) fn read_with_tokenizer<T: Send>(
 /// Returns the most tokens of a text, including special tokens.
 pub(crate) fn read_max_tokens(folder: &Snapshot, positions: usize) -> Result<usize> {
     let settings: Option<TokenizerSettings> = files::optional_json(folder, TOKENIZER_CONFIG)?;
-    let said = settings.and_then(|settings| settings.model_max_length).filter(|&most| most >= 1.0);
-    Ok(said.map_or(positions, |most| most.min(positions as f64) as usize))
+    let max_length = settings.and_then(|settings| settings.model_max_length).filter(|&most| most >= 1.0);
+    Ok(max_length.map_or(positions, |most| most.min(positions as f64) as usize))
 }
 
 fn mecab_message(class: &str) -> String {

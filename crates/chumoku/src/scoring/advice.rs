@@ -119,6 +119,19 @@ impl Advice {
     }
 }
 
+/// Explains n-grams at chance: their accuracy is not above that of the most frequent class, and the network's is. `None`
+/// if that is not so. Intervals decide, not the figures themselves.
+pub fn ngrams_at_chance_note([network, ngrams, majority]: [&Scores; 3], name: &str) -> Option<String> {
+    let [low, high] = ngrams.accuracy_interval;
+    let is_at_chance = low <= majority.accuracy && network.accuracy_interval[0] > high;
+    is_at_chance.then(|| {
+        tr!(
+            "N-grams are at chance: no run of words decides. The {name} relates words.",
+            "n-gram は当て推量と同じです。語の並びだけでは決まらず、{name}は離れた語どうしを結び付けます。"
+        )
+    })
+}
+
 /// The advice if no predictor has a higher macro-F1 than the most frequent class.
 fn majority_advice(rows: usize, most_frequent: &str) -> String {
     let most_frequent = quote(most_frequent);
@@ -179,9 +192,12 @@ mod tests {
         let unsure = gain(0.01, -0.02, 0.04);
         let advice = Advice::choose(unsure, gain(0.08, 0.02, 0.12), 100);
         assert_eq!(advice.predictor, Some(AdvisedPredictor::Ngrams));
-        let said = advice.sentence("transformer", 0.2, "ok");
-        assert!(said.contains("100 rows n-grams alone are as good") && said.contains("trains in 1 s"), "{said}");
-        assert!(said.contains("+1.0 points") && said.contains("-2.0 to +4.0"), "{said}");
+        let message = advice.sentence("transformer", 0.2, "ok");
+        assert!(
+            message.contains("100 rows n-grams alone are as good") && message.contains("trains in 1 s"),
+            "{message}"
+        );
+        assert!(message.contains("+1.0 points") && message.contains("-2.0 to +4.0"), "{message}");
         let advice = Advice::choose(gain(0.04, 0.01, 0.07), unsure, 100);
         assert_eq!(advice.predictor, Some(AdvisedPredictor::Both));
         assert!(advice.sentence("transformer", 0.2, "ok").contains("+1.0 to +7.0"));
@@ -203,6 +219,23 @@ mod tests {
     }
 
     #[test]
+    fn n_grams_are_at_chance_if_only_the_network_beats_the_majority() {
+        let labels = ["first".to_owned(), "second".to_owned()];
+        let truth: Vec<u32> = (0..200).map(|i| i % 2).collect();
+        let scores = |right: usize| {
+            let predicted: Vec<u32> =
+                truth.iter().enumerate().map(|(i, &t)| if i * 7 % 200 < right { t } else { 1 - t }).collect();
+            Scores::of(&PredictedRows { truth: &truth, predicted: &predicted, texts: &[] }, &labels, None, 1)
+        };
+        let note = |network, ngrams| ngrams_at_chance_note([&scores(network), &scores(ngrams), &scores(100)], "GRU");
+        assert_eq!(
+            note(200, 102).as_deref(),
+            Some("N-grams are at chance: no run of words decides. The GRU relates words.")
+        );
+        assert_eq!((note(200, 150), note(104, 102)), (None, None));
+    }
+
+    #[test]
     fn no_predictor_is_advised_below_the_majority_class() {
         let labels = ["ok".to_owned(), "spam".to_owned()];
         let truth: Vec<u32> = (0..50).map(|i| u32::from(i == 7)).collect();
@@ -218,17 +251,20 @@ mod tests {
         );
         let none = advice.or_majority([&majority, &all_wrong, &majority], &majority);
         assert_eq!(serde_json::to_value(none).unwrap()["use"], serde_json::Value::Null);
-        let said = none.sentence("transformer", 0.2, "ok");
-        assert!(said.contains("always answering “ok”") && !said.contains("--model"), "{said}");
-        assert_eq!(ngrams_only_advice(&majority, &majority, "ok"), said);
+        let message = none.sentence("transformer", 0.2, "ok");
+        assert!(message.contains("always answering “ok”") && !message.contains("--model"), "{message}");
+        assert_eq!(ngrams_only_advice(&majority, &majority, "ok"), message);
         assert!(ngrams_only_advice(&right, &majority, "ok").contains("keep the n-grams"));
         // One wrong row of a hundred, but it is one of the two rows of its class.
         let truth: Vec<u32> = (0..100).map(|i| u32::from(i % 50 == 7)).collect();
         let scores =
             |predicted: &[u32]| Scores::of(&PredictedRows { truth: &truth, predicted, texts: &[] }, &labels, None, 1);
         let predicted: Vec<u32> = (0..100).map(|i| u32::from(i == 7)).collect();
-        let said = ngrams_only_advice(&scores(&predicted), &scores(&[0; 100]), "ok");
-        assert!(said.contains("1.0 % of these 100 rows are wrong, but only 1 of 2 of “spam” are found"), "{said}");
-        assert!(!said.contains("keep the n-grams"), "{said}");
+        let message = ngrams_only_advice(&scores(&predicted), &scores(&[0; 100]), "ok");
+        assert!(
+            message.contains("1.0 % of these 100 rows are wrong, but only 1 of 2 of “spam” are found"),
+            "{message}"
+        );
+        assert!(!message.contains("keep the n-grams"), "{message}");
     }
 }

@@ -212,10 +212,10 @@ fn micro_f1_interval(rows: &[LabelCounts], seed: u64) -> [f64; 2] {
         return [0.0; 2];
     }
     // If all rows are correct, or all are wrong, resamples do not differ.
-    let told: Vec<&LabelCounts> = rows.iter().filter(|row| row.predicted + row.actual > 0).collect();
-    let right = told.iter().filter(|row| row.right == row.predicted && row.right == row.actual).count();
-    let is_uniform = right == told.len() || told.iter().all(|row| row.right == 0);
-    if let Some(exact) = exact_interval(right, told.len()).filter(|_| is_uniform) {
+    let counted: Vec<&LabelCounts> = rows.iter().filter(|row| row.predicted + row.actual > 0).collect();
+    let right = counted.iter().filter(|row| row.right == row.predicted && row.right == row.actual).count();
+    let is_uniform = right == counted.len() || counted.iter().all(|row| row.right == 0);
+    if let Some(exact) = exact_interval(right, counted.len()).filter(|_| is_uniform) {
         return exact;
     }
     bootstrap_interval(seed, |random| {

@@ -31,7 +31,7 @@ mod span_scores;
 mod tree_scores;
 
 pub(crate) use advice::ngrams_only_advice;
-pub use advice::{Advice, AdvisedPredictor, MacroF1Gain};
+pub use advice::{Advice, AdvisedPredictor, MacroF1Gain, ngrams_at_chance_note};
 pub use confidence_scores::ConfidenceScores;
 pub(crate) use label_scores::micro_f1;
 pub use label_scores::{LabelLevel, LabelScore, LabelScores};

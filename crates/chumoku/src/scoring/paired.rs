@@ -26,7 +26,7 @@ pub struct AccuracyDifference {
 impl AccuracyDifference {
     /// Compares two models, given whether each row is correct.
     pub fn compare(first: &[bool], second: &[bool]) -> AccuracyDifference {
-        let count = |wanted| first.iter().zip(second).filter(|pair| *pair == wanted).count();
+        let count = |outcome| first.iter().zip(second).filter(|pair| *pair == outcome).count();
         let rows = first.len().min(second.len());
         AccuracyDifference { rows, first_only: count((&true, &false)), second_only: count((&false, &true)) }
     }

@@ -14,7 +14,8 @@ pub struct Rows<A = u32> {
     pub texts: Vec<String>,
     /// Each text's class as an index into the labels, its labels in ascending order, or its number.
     pub labels: Vec<A>,
-    /// Weight of each row in training, and in choices by validation rows; `None` for equal weights.
+    /// Weight of each row in training, and in choices by validation rows; `None` for equal weights. Training requires
+    /// one number from 1e-30 to 1e20 for each row, as `chumoku::train::row_weights` returns them.
     pub weights: Option<Vec<f32>>,
 }
 

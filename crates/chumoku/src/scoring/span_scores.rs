@@ -84,10 +84,10 @@ impl SpanScores {
             SpanScore::of("", sum(&mut (0..n).map(draw))).f1
         };
         // If all texts are correct, or all are wrong, resamples do not differ.
-        let told: Vec<&SpanTally> = texts.iter().filter(|[_, truth, found]| truth + found > 0).collect();
-        let right = told.iter().filter(|[right, truth, found]| right == truth && right == found).count();
-        let is_uniform = right == told.len() || told.iter().all(|[right, ..]| *right == 0);
-        let exact = exact_interval(right, told.len()).filter(|_| is_uniform);
+        let counted: Vec<&SpanTally> = texts.iter().filter(|[_, truth, found]| truth + found > 0).collect();
+        let right = counted.iter().filter(|[right, truth, found]| right == truth && right == found).count();
+        let is_uniform = right == counted.len() || counted.iter().all(|[right, ..]| *right == 0);
+        let exact = exact_interval(right, counted.len()).filter(|_| is_uniform);
         SpanScores {
             rows: texts.len(),
             all: SpanScore::of("", sum(&mut texts.iter())),

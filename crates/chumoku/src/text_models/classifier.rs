@@ -1,5 +1,6 @@
 //! Text classification: model folder and predictions.
 
+use super::embedder::{EmbedOptions, Embeddings, finish_vectors};
 use super::settings::{AnswerSettings, INPUT_LENGTHS, VOCABULARY_SIZES, check_labels, check_size, not_finite_error};
 use crate::blend::Blend;
 use crate::blend::label_blend::{LabelBlend, log_sigmoid};
@@ -319,6 +320,31 @@ impl TextClassifier {
             Ok(Prediction { probabilities, attention, ngrams, windows: windows[i], answer })
         });
         each.into_iter().collect()
+    }
+
+    /// Returns the length of the vectors of [`TextClassifier::embed`].
+    pub fn vector_width(&self) -> usize {
+        self.config.model.backbone.width()
+    }
+
+    /// Computes the vector of each text: the input of the network's last layer, by default scaled to length 1.
+    ///
+    /// Texts of one class have nearby vectors. Long texts are read in windows, so none is truncated. The vector of a
+    /// text does not depend on the other texts.
+    ///
+    /// # Errors
+    /// If `options` name a prompt, which classifiers do not have, a text cannot be tokenized, or a vector is not
+    /// finite.
+    pub fn embed(&self, texts: &[&str], options: EmbedOptions<'_>) -> Result<Embeddings> {
+        if let Some(name) = options.prompt {
+            return Err(Error::Setting(tr!(
+                "prompt {name}: a classifier has no prompts; leave it out",
+                "プロンプト {name}: 分類器にプロンプトはありません。指定を外してください"
+            )));
+        }
+        let rows = self.tokenizer.encode_all(texts)?;
+        let vectors = inference::vectors(&self.model, &self.params, self.framing(), &rows)?;
+        Ok(Embeddings { vectors: finish_vectors(vectors, options.normalize.unwrap_or(true))?, truncated: 0 })
     }
 
     /// Returns the share of a text's n-grams that the model knows, if it includes an n-gram model.

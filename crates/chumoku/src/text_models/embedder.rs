@@ -180,20 +180,7 @@ impl TextEmbedder {
                 vectors.row_mut(i).assign(&row);
             }
         }
-        if normalize {
-            vectors.rows_mut().into_iter().for_each(|mut row| {
-                let length = row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
-                // A zero vector stays zero, as in sentence-transformers.
-                row.mapv_inplace(|x| (f64::from(x) / length.max(1e-12)) as f32);
-            });
-        }
-        if vectors.iter().any(|x| !x.is_finite()) {
-            return Err(Error::NotFinite(tr!(
-                "the model computes a vector that is not finite: its weights are too large to use",
-                "モデルのベクトルが有限の数になりません。重みが大きすぎて使えません"
-            )));
-        }
-        Ok(vectors)
+        finish_vectors(vectors, normalize)
     }
 
     /// Computes the vectors of a batch without normalization, (texts, width).
@@ -211,6 +198,27 @@ impl TextEmbedder {
         let pooled = concatenate(Axis(0), &views).expect("rows have one width");
         self.sentence.dense.iter().try_fold(pooled, |x, dense| dense.apply(&x, params.precision()))
     }
+}
+
+/// Scales vectors to length 1 if `normalize`, and checks them.
+///
+/// # Errors
+/// If a vector is not finite.
+pub(super) fn finish_vectors(mut vectors: Array2<f32>, normalize: bool) -> Result<Array2<f32>> {
+    if normalize {
+        vectors.rows_mut().into_iter().for_each(|mut row| {
+            let length = row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+            // A zero vector stays zero, as in sentence-transformers.
+            row.mapv_inplace(|x| (f64::from(x) / length.max(1e-12)) as f32);
+        });
+    }
+    if vectors.iter().any(|x| !x.is_finite()) {
+        return Err(Error::NotFinite(tr!(
+            "the model computes a vector that is not finite: its weights are too large to use",
+            "モデルのベクトルが有限の数になりません。重みが大きすぎて使えません"
+        )));
+    }
+    Ok(vectors)
 }
 
 impl Embeddings {

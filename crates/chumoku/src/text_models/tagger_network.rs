@@ -99,12 +99,12 @@ pub(crate) fn tagger_windows(rows: &[UnitRow], limit: usize) -> Vec<TaggerWindow
     let mut found = Vec::new();
     for (row, of) in rows.iter().enumerate() {
         let length = of.ids.len();
-        let told = if length <= limit { windows(length, limit) } else { windows(length, limit.div_ceil(2)) };
-        for told in told {
-            let start = told.start.saturating_sub((limit - told.len().min(limit)) / 2);
+        let ranges = if length <= limit { windows(length, limit) } else { windows(length, limit.div_ceil(2)) };
+        for range in ranges {
+            let start = range.start.saturating_sub((limit - range.len().min(limit)) / 2);
             let end = (start + limit).min(length);
             let first = |token: usize| of.tokens.partition_point(|&at| at < token);
-            let units = first(told.start)..first(told.end);
+            let units = first(range.start)..first(range.end);
             if !units.is_empty() {
                 found.push(TaggerWindow { row, tokens: end.saturating_sub(limit)..end, units });
             }

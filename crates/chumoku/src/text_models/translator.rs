@@ -238,14 +238,14 @@ impl TextTranslator {
         (source, offsets): (&[u32], &Offsets),
         limits: &[usize],
         options: &TranslateOptions,
-        told: &mut dyn FnMut(&[BeamCandidate]),
+        observe: &mut dyn FnMut(&[BeamCandidate]),
     ) -> Result<Vec<Vec<Hypothesis>>> {
         let memory = self.model.encode(params, source, offsets)?;
         let longest = limits.iter().copied().max().unwrap_or(0);
         let state = self.model.start_decoding(params, Memory { output: memory.view(), offsets }, longest + 1)?;
         let never = self.writing.as_ref().map_or(&[][..], |writing| &writing.banned);
         let mut model = TranslatorDecoder { model: &self.model, params, state, banned_tokens: never };
-        Ok(self.beam_search(options).search_observed(&mut model, limits, &mut |_, considered| told(considered))?)
+        Ok(self.beam_search(options).search_observed(&mut model, limits, &mut |_, considered| observe(considered))?)
     }
 
     pub(crate) fn beam_search(&self, options: &TranslateOptions) -> BeamSearch {

@@ -38,7 +38,7 @@ impl TrainOptions {
         if self.freeze == Some(Freeze::All) {
             return Err(Error::Setting(tr!(
                 "--freeze all: a language model has no new part to train; freeze fewer layers",
-                "--freeze all: 言語モデルには新しく学習する部分がありません。凍結する層を減らしてください"
+                "--freeze all: 言語モデルには新しく学習する部分がありません。固定する層を減らしてください"
             )));
         }
         TextGenerator::load(folder).map(drop)

@@ -43,6 +43,7 @@ pub(super) fn train_tuned(
     mut training: Training<'_>,
     tuned: Option<TuningReport>,
 ) -> Result<TrainOutcome<TextClassifier, Scores>> {
+    data.check_weights()?;
     let (context, observe) = training.begin(ModelKind::Classifier)?;
     let options = context.options;
     data.check_optimize(options.optimize)?;

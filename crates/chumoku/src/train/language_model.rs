@@ -472,7 +472,7 @@ impl Trainable for LanguageModelTask<'_> {
         let part: Vec<&TokenWindow> = rows.iter().map(|&row| &windows[row]).collect();
         let ([ids, next], offsets) = read_windows(&self.train, &part);
         let loss = self.model.loss(params, [&ids, &next], &offsets, at.mode(), Some(grads))?;
-        Ok(StepOutput { loss, weight: ids.len() as f64, tokens: ids.len() })
+        Ok(StepOutput::new(loss, ids.len() as f64, ids.len()))
     }
 
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {

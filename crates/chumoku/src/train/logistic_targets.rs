@@ -136,6 +136,7 @@ pub(super) fn train_ensemble<A: LogisticTarget>(
     data: &TrainingData<A>,
     mut training: Training<'_>,
 ) -> Result<TrainOutcome<TextClassifier, A::Scores>> {
+    data.check_weights()?;
     let (context, observe) = training.begin(ModelKind::Classifier)?;
     let RunContext { options, out, stop } = context;
     let folds = cross_validate(data, context, observe, &|data, training| {
@@ -228,6 +229,7 @@ pub(super) fn train_ngrams<A: LogisticTarget>(
     data: &TrainingData<A>,
     mut training: Training<'_>,
 ) -> Result<TrainOutcome<NgramClassifier, A::Scores>> {
+    data.check_weights()?;
     let (context, observe) = training.begin(ModelKind::Ngrams)?;
     let RunContext { options, out, stop } = context;
     let folds = cross_validate(data, context, observe, &|data, training| {

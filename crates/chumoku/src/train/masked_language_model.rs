@@ -409,7 +409,7 @@ impl Trainable for MaskingTask<'_> {
         let offsets = Offsets::from_lengths(batch.lengths);
         let tokens = Tokens::new(&batch.ids, &offsets);
         let loss = self.model.loss(params, tokens, (&batch.positions, &batch.hidden), at.mode(), Some(grads))?;
-        Ok(StepOutput { loss, weight: batch.positions.len() as f64, tokens: batch.ids.len() })
+        Ok(StepOutput::new(loss, batch.positions.len() as f64, batch.ids.len()))
     }
 
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {

@@ -7,6 +7,7 @@
 use crate::Result;
 use crate::params::{ParamLayout, Params};
 use chumoku_kernels::{parallel_try_map, weighted_sum};
+use ndarray::{Array2, ArrayView1};
 use std::sync::Arc;
 
 /// The largest number of micro-batches in a batch.
@@ -34,6 +35,52 @@ pub struct StepOutput {
     pub weight: f64,
     /// The number of tokens read.
     pub tokens: usize,
+    /// The answers that were counted before the step; none for tasks whose loss says as much.
+    pub answers: AnswerCount,
+}
+
+/// The number of answers that a network gave in training, and how many of them were right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AnswerCount {
+    /// The right answers.
+    pub right: u64,
+    /// All answers.
+    pub all: u64,
+}
+
+impl AnswerCount {
+    /// Counts the rows of `logits`, (rows, classes), whose largest logit is that of the label.
+    pub(super) fn of_logits(logits: &Array2<f32>, labels: &[u32]) -> AnswerCount {
+        let is_right = |(row, &label): (ArrayView1<'_, f32>, &u32)| {
+            row.get(label as usize).is_some_and(|own| row.iter().zip(0..).all(|(z, class)| z < own || class == label))
+        };
+        let right = logits.rows().into_iter().zip(labels).filter(|&(row, label)| is_right((row, label))).count();
+        AnswerCount { right: right as u64, all: labels.len() as u64 }
+    }
+
+    /// Adds the answers of another batch.
+    pub(super) fn add(&mut self, other: AnswerCount) {
+        self.right += other.right;
+        self.all += other.all;
+    }
+
+    /// Returns the share of right answers, if there are answers.
+    pub(super) fn accuracy(self) -> Option<f64> {
+        (self.all > 0).then(|| self.right as f64 / self.all as f64)
+    }
+}
+
+impl StepOutput {
+    /// Builds an output without answers.
+    pub fn new(loss: f64, weight: f64, tokens: usize) -> StepOutput {
+        StepOutput { loss, weight, tokens, answers: AnswerCount::default() }
+    }
+
+    /// Sets the answers.
+    pub(super) fn with_answers(self, answers: AnswerCount) -> StepOutput {
+        StepOutput { answers, ..self }
+    }
 }
 
 /// Returns the number of micro-batches of a batch, at most `most`.
@@ -48,15 +95,14 @@ pub(super) fn micro_batch_rows(batch: &[usize], part: usize, count: usize) -> Ve
     batch.iter().skip(part).step_by(count).copied().collect()
 }
 
-/// Returns the share of each micro-batch in the batch, and the output of the batch.
+/// Returns the share of each micro-batch in the batch, and the output of the batch. Without any weight, all are 0.
 pub(super) fn gradient_shares(learnt: &[StepOutput]) -> (Vec<f32>, StepOutput) {
     let weight: f64 = learnt.iter().map(|part| part.weight).sum();
-    let whole = StepOutput {
-        loss: learnt.iter().map(|part| part.loss * (part.weight / weight)).sum(),
-        weight,
-        tokens: learnt.iter().map(|part| part.tokens).sum(),
-    };
-    (learnt.iter().map(|part| (part.weight / weight) as f32).collect(), whole)
+    let share = |part: &StepOutput| if part.weight == 0.0 { 0.0 } else { part.weight / weight };
+    let loss = learnt.iter().map(|part| part.loss * share(part)).sum();
+    let mut whole = StepOutput::new(loss, weight, learnt.iter().map(|part| part.tokens).sum());
+    learnt.iter().for_each(|part| whole.answers.add(part.answers));
+    (learnt.iter().map(|part| share(part) as f32).collect(), whole)
 }
 
 /// The gradients of the micro-batches of a batch.
@@ -148,13 +194,17 @@ mod tests {
             let weight: usize = rows.iter().sum();
             let mean = rows.iter().map(|row| row * row).sum::<usize>() as f64 / weight as f64;
             grads.values_mut().iter_mut().enumerate().for_each(|(i, x)| *x += mean as f32 * i as f32);
-            Ok(StepOutput { loss: mean, weight: weight as f64, tokens: rows.len() })
+            let answers = AnswerCount { right: rows[0] as u64, all: rows.len() as u64 };
+            Ok(StepOutput::new(mean, weight as f64, rows.len()).with_answers(answers))
         };
         for batch in [vec![1, 2, 3, 4, 5, 6], vec![1, 2], vec![1]] {
             let whole = batch.iter().map(|row| row * row).sum::<usize>() as f64 / batch.iter().sum::<usize>() as f64;
             let learnt = parts.train_step(&batch, learn).unwrap();
             assert!((learnt.loss - whole).abs() < 1e-12);
             assert_eq!((learnt.weight, learnt.tokens), (batch.iter().sum::<usize>() as f64, batch.len()));
+            // Each part counted its first row: 1, 2, …
+            let first: usize = batch.iter().take(4).sum();
+            assert_eq!(learnt.answers, AnswerCount { right: first as u64, all: batch.len() as u64 });
             for i in [0, 1, 17, 39_999] {
                 let (found, expected) = (parts.grads().values()[i], whole as f32 * i as f32);
                 assert!((found - expected).abs() <= 1e-6 * expected.abs(), "{i}: {found} {expected}");
@@ -163,10 +213,27 @@ mod tests {
     }
 
     #[test]
+    fn micro_batches_without_weight_have_no_share() {
+        let output = |weight: f64| StepOutput::new(2.0, weight, 1);
+        let (shares, whole) = gradient_shares(&[output(0.0), output(3.0), output(1.0)]);
+        assert_eq!((shares, whole.loss), (vec![0.0, 0.75, 0.25], 2.0));
+        let (shares, whole) = gradient_shares(&[output(0.0); 2]);
+        assert_eq!((shares, whole.loss, whole.tokens), (vec![0.0; 2], 0.0, 2));
+    }
+
+    #[test]
+    fn an_answer_is_right_if_its_logit_is_the_only_largest() {
+        let logits = ndarray::array![[1.0, 2.0], [2.0, 1.0], [3.0, 3.0], [f32::NAN, 1.0]];
+        let count = AnswerCount::of_logits(&logits, &[1, 1, 0, 1]);
+        assert_eq!((count, count.accuracy()), (AnswerCount { right: 1, all: 4 }, Some(0.25)));
+        assert_eq!(AnswerCount::default().accuracy(), None);
+    }
+
+    #[test]
     fn the_error_of_a_micro_batch_is_returned() {
         let failing = |_: &[usize], part: usize, _: &mut Params<f32>| match part {
             2 => Err(Error::Setting("part 2".into())),
-            _ => Ok(StepOutput { loss: 0.0, weight: 1.0, tokens: 1 }),
+            _ => Ok(StepOutput::new(0.0, 1.0, 1)),
         };
         let error = MicroBatchGradients::new(&layout(), 4).train_step(&[1, 2, 3, 4], failing).unwrap_err();
         assert!(error.to_string().contains("part 2"));

@@ -25,6 +25,7 @@
 //! - `label_leaks`: columns that contain the label
 //! - `labels`: training for several labels
 //! - `language_model`: training a language model
+//! - `learning_log`: losses and evaluations, read from the log
 //! - `lock`: one run in a folder
 //! - `logistic_targets`: the pipeline for labels and numbers
 //! - `logistic`: multinomial logistic regression on dense vectors
@@ -92,6 +93,7 @@ mod label_blend_fit;
 mod label_leaks;
 mod labels;
 mod language_model;
+mod learning_log;
 mod lock;
 mod logistic;
 mod logistic_targets;
@@ -141,7 +143,7 @@ pub use crate::model_folder::has_checkpoint;
 pub use crate::scoring::{
     Advice, AdvisedPredictor, ClassScore, ConfidenceScores, LabelLevel, LabelScore, LabelScores, LevelScore,
     MacroF1Gain, NumberScores, PredictedRows, Rows, Scores, SpanScore, SpanScores, TreeLevel, TreeScores, format_value,
-    quick_scores,
+    ngrams_at_chance_note, quick_scores,
 };
 pub use base_model::{BaseModel, PredictionKind};
 pub use batches::batches;
@@ -157,8 +159,9 @@ pub use data_source::DataSource;
 pub use display_names::{network_name, network_sizes};
 pub use labels::{train_labels, train_ngram_labels};
 pub use language_model::{LanguageModelOutcome, LanguageModelPlan, train_language_model};
+pub use learning_log::{LogRecord, LoggedEvaluation, load_learning_log};
 pub use masked_language_model::{FillExample, MaskedOutcome, MaskedPlan, pretrain};
-pub use micro_batches::{MAX_MICRO_BATCHES, MicroBatchGradients, StepOutput, default_micro_batches};
+pub use micro_batches::{AnswerCount, MAX_MICRO_BATCHES, MicroBatchGradients, StepOutput, default_micro_batches};
 pub use ngrams::train_ngram_classifier;
 pub use number::{train_ngram_number, train_number};
 pub use options::TrainOptions;

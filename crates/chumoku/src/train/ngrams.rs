@@ -51,6 +51,7 @@ pub(super) fn train_tuned(
     mut training: Training<'_>,
     tuned: Option<TuningReport>,
 ) -> Result<TrainOutcome<NgramClassifier, Scores>> {
+    data.check_weights()?;
     let (context, observe) = training.begin(ModelKind::Ngrams)?;
     let RunContext { options, out, stop } = context;
     data.check_optimize(options.optimize)?;

@@ -2,7 +2,7 @@
 
 use super::display_names::topic_label;
 use super::memory::{ProcessUsage, RunSizes, peak_memory};
-use super::micro_batches::StepOutput;
+use super::micro_batches::{AnswerCount, StepOutput};
 use super::run_log::RunLog;
 use super::run_time::StepTimer;
 use super::train_event::TrainEvent;
@@ -56,6 +56,8 @@ pub(super) struct RunProgress<'a> {
     tokens: usize,
     /// Moving average of the training loss.
     smoothed_loss: Option<f64>,
+    /// The answers of this epoch, since its start or since the run was resumed.
+    answers: AnswerCount,
     /// Times the first steps, until the run time is estimated.
     timer: Option<StepTimer>,
 }
@@ -68,7 +70,17 @@ impl<'a> RunProgress<'a> {
         observe: &'a mut dyn FnMut(TrainEvent<'_>),
     ) -> RunProgress<'a> {
         let (began, timer) = (Instant::now(), Some(StepTimer::new()));
-        RunProgress { task, log, weights, observe, began, tokens: 0, smoothed_loss: None, timer }
+        RunProgress {
+            task,
+            log,
+            weights,
+            observe,
+            began,
+            tokens: 0,
+            smoothed_loss: None,
+            answers: AnswerCount::default(),
+            timer,
+        }
     }
 
     /// Sends messages to the user.
@@ -88,6 +100,7 @@ impl<'a> RunProgress<'a> {
     /// Shows and logs a step, the last of these batches of its epoch.
     pub(super) fn after_step(&mut self, state: &TrainState, batches: &[Vec<usize>], output: StepOutput) -> Result<()> {
         self.tokens += output.tokens;
+        self.answers.add(output.answers);
         let loss = self.smoothed_loss.map_or(output.loss, |before| before + 0.05 * (output.loss - before));
         self.smoothed_loss = Some(loss);
         let seconds = self.began.elapsed().as_secs_f64();
@@ -106,13 +119,27 @@ impl<'a> RunProgress<'a> {
         let Evaluation { loss: valid_loss, metrics, is_held_out, .. } = evaluation;
         let (epoch, loss) = (state.epoch, self.smoothed_loss.unwrap_or(f64::NAN));
         let mut line = json!({ "step": state.step, "epoch": epoch, "loss": loss, "valid_loss": valid_loss });
+        let train_accuracy = std::mem::take(&mut self.answers).accuracy();
+        if let Some(accuracy) = train_accuracy {
+            line["train_accuracy"] = accuracy.into();
+        }
         for metric in metrics {
             line[format!("valid_{}", metric.key)] = metric.value.into();
         }
         line["best"] = is_best.into();
+        if !is_held_out {
+            line["held_out"] = false.into();
+        }
         self.log.write(line)?;
         self.log_weights(state, &state.average)?;
-        (self.observe)(TrainEvent::Evaluated { epoch, loss, metrics, is_best, is_held_out: *is_held_out });
+        (self.observe)(TrainEvent::Evaluated {
+            epoch,
+            loss,
+            train_accuracy,
+            metrics,
+            is_best,
+            is_held_out: *is_held_out,
+        });
         failpoint::hit("evaluated");
         Ok(())
     }

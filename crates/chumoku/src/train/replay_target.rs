@@ -312,15 +312,7 @@ impl ReplayTarget for NumberLabel {
     }
 
     fn check_compatible(old: &ScoreDataset, new: &ScoreDataset) -> Result<()> {
-        if new.has_same_number_format(old) {
-            return Ok(());
-        }
-        let [new, old] = [new, old].map(|file| file.path.display());
-        Err(Error::Setting(tr!(
-            "{new}: expected numbers in the same form as in {old}, which the model was trained on, found another form \
-             (7/10 instead of 4/5); use the same form",
-            "{new}: モデルの学習に使った {old} と同じ書き方の数値が必要ですが、違います（4/5 に対する 7/10 など）。書き方をそろえてください"
-        )))
+        Ok(new.check_number_format(old)?)
     }
 
     fn split_files(

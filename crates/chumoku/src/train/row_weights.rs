@@ -32,6 +32,30 @@ pub fn row_weights(given: &[f64], rows: usize) -> Result<Option<Vec<f32>>> {
     Ok(Some(given.iter().map(|weight| ((weight / most / mean) as f32).max(MIN_WEIGHT)).collect()))
 }
 
+/// Checks the weights of these rows, if there are any.
+///
+/// # Errors
+/// If there is not one for each row, or one is out of range.
+pub(super) fn check_weights(name: &str, weights: Option<&[f32]>, rows: usize) -> Result<()> {
+    let Some(weights) = weights else { return Ok(()) };
+    let problem = if weights.len() != rows {
+        let found = weights.len();
+        tr!("one weight for each of {rows} rows, found {found}", "{rows} 行それぞれに 1 つ必要ですが、{found} 個です")
+    } else if let Some(row) = weights.iter().position(|weight| !(MIN_WEIGHT..=MAX_WEIGHT).contains(weight)) {
+        let weight = weights[row];
+        tr!(
+            "numbers from {MIN_WEIGHT:e} to {MAX_WEIGHT:e}, found {weight:e} in row {row}",
+            "{MIN_WEIGHT:e} から {MAX_WEIGHT:e} までの数が必要ですが、行 {row} は {weight:e} です"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Error::Setting(tr!(
+        "weights of the {name} rows: expected {problem}; chumoku::train::row_weights checks and scales them",
+        "{name}データの行の重み: {problem}。chumoku::train::row_weights で確認とスケーリングができます"
+    )))
+}
+
 /// The note on row weights, if there are any.
 pub(super) fn weights_note(weights: Option<&[f32]>) -> Option<String> {
     let weights = weights?;
@@ -46,10 +70,14 @@ pub(super) fn weights_note(weights: Option<&[f32]>) -> Option<String> {
 /// The smallest weight. In single precision, a batch of smaller weights could not be divided by their sum.
 const MIN_WEIGHT: f32 = 1e-30;
 
+/// The largest weight. The sum of many, times class weights, is finite in single precision.
+const MAX_WEIGHT: f32 = 1e20;
+
 #[cfg(test)]
 mod tests {
-    use super::super::TrainingData;
+    use super::super::{Training, TrainingData, train_ngram_classifier};
     use super::*;
+    use crate::data::{ReadOptions, load_labeled};
     use crate::scoring::Rows;
 
     #[test]
@@ -95,5 +123,48 @@ mod tests {
         }
         let problem = row_weights(&[1.0], 2).unwrap_err().to_string();
         assert!(problem.contains("each of 2 rows, found 1"), "{problem}");
+    }
+
+    #[test]
+    fn training_checks_the_weights_of_all_rows() {
+        let rows = |weights: &[f32]| Rows {
+            texts: ["a good text", "a bad text", "good again", "bad again"].map(str::to_owned).to_vec(),
+            labels: vec![0, 1, 0, 1],
+            weights: Some(weights.to_vec()),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let (out, file) = (folder.path().join("model"), folder.path().join("a.csv"));
+        let fine = [1.0, 0.5, 2.0, MIN_WEIGHT];
+        let cases: [(&[f32], &str); 6] = [
+            (&[1.0, 2.0], "expected one weight for each of 4 rows, found 2"),
+            (&[1.0; 5], "expected one weight for each of 4 rows, found 5"),
+            (&[1.0, -2.0, 1.0, 1.0], "found -2e0 in row 1"),
+            (&[1.0, 1.0, f32::NAN, 1.0], "found NaN in row 2"),
+            (&[1.0, 1.0, 1.0, 0.0], "found 0e0 in row 3"),
+            (&[f32::INFINITY, 1.0, 1.0, 1.0], "expected numbers from 1e-30 to 1e20, found inf in row 0"),
+        ];
+        for (weights, expected) in cases {
+            for (part, name) in ["training", "validation", "test"].into_iter().enumerate() {
+                let parts: [Rows; 3] = std::array::from_fn(|at| rows(if at == part { weights } else { &fine }));
+                let [train, valid, test] = parts;
+                let labels = ["good", "bad"].map(str::to_owned).to_vec();
+                let data = TrainingData { labels, train, valid, test, ..TrainingData::default() };
+                let training = || Training::new(&out);
+                let found =
+                    [train_ngram_classifier(&data, training()).err(), super::super::train(&data, training()).err()];
+                for error in found {
+                    let error = error.expect("an error").to_string();
+                    assert!(error.contains(&format!("weights of the {name} rows")), "{error}");
+                    assert!(error.contains(expected), "{error}");
+                }
+                assert!(!out.exists());
+            }
+        }
+        // The same holds for the weights of a file.
+        std::fs::write(&file, "text,label\nsome good text,x\nother bad text,y\nmore of it,x\nless of it,y\n").unwrap();
+        let mut file = load_labeled(&file, &ReadOptions::default()).unwrap();
+        file.weights = Some(vec![1.0; 3]);
+        let error = TrainingData::new(&file, None, None).unwrap_err().to_string();
+        assert!(error.contains("weights of the training rows: expected one weight for each of 4 rows"), "{error}");
     }
 }

@@ -41,6 +41,12 @@ pub enum Setting {
     Heads,
     /// The positional encoding.
     Positions,
+    /// Soft attention, or hard attention to the best key alone.
+    Attention,
+    /// The inverse temperature of attention.
+    Beta,
+    /// True (`yes`) if each head trains a factor of its inverse temperature.
+    LearnBeta,
     /// The pooling of token vectors into a text vector.
     Pooling,
     /// The dropout rate of embeddings, layers and head.
@@ -79,7 +85,7 @@ const POSITIONS: [PositionKind; 5] =
 
 impl Setting {
     /// All settings.
-    pub const ALL: [Setting; 20] = [
+    pub const ALL: [Setting; 23] = [
         Setting::Words,
         Setting::Characters,
         Setting::InsideWords,
@@ -92,6 +98,9 @@ impl Setting {
         Setting::Width,
         Setting::Heads,
         Setting::Positions,
+        Setting::Attention,
+        Setting::Beta,
+        Setting::LearnBeta,
         Setting::Pooling,
         Setting::Dropout,
         Setting::TokenDropout,
@@ -117,6 +126,9 @@ impl Setting {
             Setting::Width => ("width", Integer(16, 2048)),
             Setting::Heads => ("heads", Integer(1, 64)),
             Setting::Positions => ("positions", Name(&["sinusoidal", "rotary", "alibi", "learned", "none"])),
+            Setting::Attention => ("attention", Name(&["soft", "hard"])),
+            Setting::Beta => ("beta", Real(1e-3, 1e3)),
+            Setting::LearnBeta => ("learn-beta", Name(&["no", "yes"])),
             Setting::Pooling => ("pooling", Name(&["mean", "max", "first", "mean-sqrt-length"])),
             Setting::Dropout => ("dropout", Real(0.0, 0.9)),
             Setting::TokenDropout => ("token-dropout", Real(0.0, 0.9)),
@@ -338,6 +350,10 @@ impl SettingOverrides {
                 (body.d_model, body.d_ff) = (width, 2 * width);
             }
             body.num_heads = whole(Setting::Heads).unwrap_or(body.num_heads);
+            let attention = &mut body.attention;
+            attention.beta = self.get(Setting::Beta).or(attention.beta);
+            attention.hard_attention = self.get(Setting::Attention).map_or(attention.hard_attention, |x| x == 1.0);
+            attention.train_beta = self.get(Setting::LearnBeta).map_or(attention.train_beta, |x| x == 1.0);
         }
         let place = |setting| self.get(setting).map(|value| value as usize);
         model.pooling = place(Setting::Pooling).and_then(|at| POOLINGS.get(at).copied()).unwrap_or(model.pooling);
@@ -393,6 +409,9 @@ impl SettingOverrides {
             Setting::BatchTokens => Some(plan.settings.batch_tokens as f64),
             Setting::LabelSmoothing => short(plan.settings.label_smoothing),
             Setting::WeightDecay => Some(plan.settings.weight_decay),
+            Setting::Attention => body.map(|body| f64::from(u8::from(body.attention.hard_attention))),
+            Setting::Beta => body.and_then(|body| body.attention.beta),
+            Setting::LearnBeta => body.map(|body| f64::from(u8::from(body.attention.train_beta))),
             Setting::Pooling => POOLINGS.iter().position(|&kind| kind == plan.model.pooling).map(|at| at as f64),
             Setting::Positions => POSITIONS.iter().position(|&kind| kind == plan.model.position).map(|at| at as f64),
             _ => None,
@@ -445,7 +464,8 @@ mod tests {
     fn overrides_are_applied_to_the_plan() {
         let shape = DataShape { lengths: &[10; 50], class_rows: &[25, 25], vocab_size: 100 };
         let adjusted: SettingOverrides =
-            "layers=3,width=64,pooling=max,dropout=0.2,epochs=30,label-smoothing=0,learning-rate=0.002"
+            "layers=3,width=64,attention=hard,beta=0.5,learn-beta=yes,pooling=max,dropout=0.2,epochs=30,label-smoothing=0,\
+             learning-rate=0.002"
                 .parse()
                 .unwrap();
         let mut plan = Plan::new(&shape);
@@ -453,6 +473,8 @@ mod tests {
         adjusted.apply_training(&mut plan);
         let body = plan.model.backbone.transformer().unwrap();
         assert_eq!([body.num_layers, body.d_model, body.d_ff, body.num_heads], [3, 64, 128, 2]);
+        let attention = &body.attention;
+        assert_eq!((attention.hard_attention, attention.beta, attention.train_beta), (true, Some(0.5), true));
         assert_eq!([body.dropout, plan.model.head_dropout, plan.settings.label_smoothing], [0.2, 0.2, 0.0]);
         assert_eq!((plan.settings.epochs, plan.settings.patience), (30, 10));
         for setting in adjusted.settings() {

@@ -1,6 +1,6 @@
 //! The targets of a classifier: one class a text, any number of labels, or a number.
 
-use super::micro_batches::StepOutput;
+use super::micro_batches::{AnswerCount, StepOutput};
 use super::quick_scores;
 use super::replay_target::ReplayTarget;
 use super::trainable::{Evaluation, Metric};
@@ -63,11 +63,11 @@ impl ClassifierTarget for u32 {
             class_weights: plan.class_weights.as_deref(),
             row_weights,
         };
-        let loss = model.loss(params, tokens, labels, &options, mode, grads)?;
+        let (loss, logits) = model.loss_and_logits(params, tokens, labels, &options, mode, grads)?;
         let of_class = |label: u32| plan.class_weights.as_ref().map_or(1.0, |w| f64::from(w[label as usize]));
         let of_row = |row: usize| row_weights.map_or(1.0, |weights| f64::from(weights[row]));
         let weight = labels.iter().enumerate().map(|(row, &label)| of_row(row) * of_class(label)).sum();
-        Ok(StepOutput { loss: loss.into(), weight, tokens: tokens.0.len() })
+        Ok(StepOutput::new(loss.into(), weight, tokens.0.len()).with_answers(AnswerCount::of_logits(&logits, labels)))
     }
 
     fn initial_bias(_class_rows: &[usize], _rows: usize) -> Option<Vec<f32>> {
@@ -127,7 +127,7 @@ impl ClassifierTarget for Vec<u32> {
         let loss = model.multi_label_loss(params, tokens, (labels, row_weights), mode, grads)?;
         let sum = |weights: &[f32]| weights.iter().map(|&weight| f64::from(weight)).sum();
         let weight = row_weights.map_or(labels.len() as f64, sum);
-        Ok(StepOutput { loss: loss.into(), weight, tokens: tokens.0.len() })
+        Ok(StepOutput::new(loss.into(), weight, tokens.0.len()))
     }
 
     fn initial_bias(class_rows: &[usize], rows: usize) -> Option<Vec<f32>> {

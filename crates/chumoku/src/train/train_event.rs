@@ -42,6 +42,9 @@ pub enum TrainEvent<'a> {
         epoch: u64,
         /// Moving average of the training loss.
         loss: f64,
+        /// Share of the training rows answered right during the epoch, each before the step that it was part of, with
+        /// dropout. `None` for tasks that do not count answers.
+        train_accuracy: Option<f64>,
         /// The metrics. The last one is the metric to watch.
         metrics: &'a [Metric],
         /// True for the best evaluation so far.

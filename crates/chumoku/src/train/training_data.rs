@@ -203,6 +203,8 @@ impl TrainingData {
         [valid, test]: [Option<&Dataset>; 2],
         labels: Vec<String>,
     ) -> crate::Result<TrainingData> {
+        let name = lang().pick("training", "学習");
+        row_weights::check_weights(name, train.weights.as_deref(), train.examples.len())?;
         for other in [valid, test].into_iter().flatten() {
             other.check_known_labels(&labels)?;
         }
@@ -283,6 +285,8 @@ impl TrainingData<Vec<u32>> {
         [valid, test]: [Option<&MultiLabelDataset>; 2],
         labels: Vec<String>,
     ) -> crate::Result<TrainingData<Vec<u32>>> {
+        let name = lang().pick("training", "学習");
+        row_weights::check_weights(name, train.weights.as_deref(), train.examples.len())?;
         for other in [valid, test].into_iter().flatten() {
             other.check_known_labels(&labels)?;
         }
@@ -348,13 +352,10 @@ impl TrainingData<NumberLabel> {
         train: &ScoreDataset,
         [valid, test]: [Option<&ScoreDataset>; 2],
     ) -> crate::Result<TrainingData<NumberLabel>> {
-        if let Some(other) = [valid, test].into_iter().flatten().find(|other| !other.has_same_number_format(train)) {
-            let [path, train] = [&other.path, &train.path].map(|path| path.display());
-            return Err(crate::Error::Setting(tr!(
-                "{path}: expected numbers in the same form as in {train}, found another form (7/10 instead of 4/5, \
-                 for example); use the same form",
-                "{path}: {train} と同じ書き方の数値が必要ですが、違います（4/5 に対する 7/10 など）。書き方をそろえてください"
-            )));
+        let name = lang().pick("training", "学習");
+        row_weights::check_weights(name, train.weights.as_deref(), train.examples.len())?;
+        for other in [valid, test].into_iter().flatten() {
+            other.check_number_format(train)?;
         }
         let numbers = |rows: &mut dyn Iterator<Item = &ScoreExample>| rows.map(|row| row.score).collect::<Vec<f64>>();
         let rough = NumberScale::fit(&numbers(&mut train.examples.iter()));
@@ -396,6 +397,18 @@ impl<A: NgramTarget> TrainingData<A> {
         let is_unseen = |row: &usize| !seen.contains(&data::normalize(&self.test.texts[*row]));
         let unseen = self.test.select(&(0..self.test.len()).filter(is_unseen).collect::<Vec<_>>());
         (!unseen.is_empty() && unseen.len() < self.test.len()).then_some(unseen)
+    }
+
+    /// Checks the weights of all rows, which a caller may set.
+    ///
+    /// # Errors
+    /// If a part has not one weight for each row, or one is out of range.
+    pub(super) fn check_weights(&self) -> crate::Result<()> {
+        let names = [tr!("training", "学習"), tr!("validation", "検証"), tr!("test", "テスト")];
+        for (name, rows) in names.iter().zip([&self.train, &self.valid, &self.test]) {
+            row_weights::check_weights(name, rows.weights.as_deref(), rows.len())?;
+        }
+        Ok(())
     }
 
     /// Returns the weights of the training rows, then of the validation rows. `None` if all are equal.

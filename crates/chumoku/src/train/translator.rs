@@ -61,6 +61,9 @@ const MAX_SIDE_TOKENS: usize = 256;
 /// The number of tokens of both sides from which the model is larger. Characters count a quarter.
 const LARGE_DATA_TOKENS: usize = 600_000;
 
+/// The largest number of epochs. Small data needs many: an epoch of 400 short pairs has only a few steps.
+const MAX_EPOCHS: usize = 100;
+
 impl TranslatorPlan {
     /// Chooses the plan, given the number and kind of tokens on both sides, the longest side, and the vocabularies.
     pub fn new(
@@ -75,8 +78,14 @@ impl TranslatorPlan {
         let [layers, decoder_layers, width] =
             if is_large { [3, 3, optimizer_defaults::LARGE_TRANSLATOR] } else { [2, 1, 128] };
         let step = optimizer_defaults::translator(width);
-        let budget = if is_large { 10_000_000 } else { 2_500_000 };
-        let epochs = (budget / tokens.max(1)).clamp(3, 60) as u64;
+        // An upper limit, so that training goes on until the validation loss stops falling. Characters of dates and names
+        // are learned from fewer tokens than sentences.
+        let budget = match (is_large, unit) {
+            (true, _) => 27_000_000,
+            (false, TokenizationUnit::Characters) => 2_500_000,
+            (false, _) => 10_000_000,
+        };
+        let epochs = (budget / tokens.max(1)).clamp(3, MAX_EPOCHS) as u64;
         let batch_tokens = if is_large { 4096 } else { 1024 };
         let steps = epochs as f64 * (tokens as f64 / batch_tokens as f64).max(1.0);
         // A text read only a few times is not memorized.
@@ -367,7 +376,7 @@ impl Trainable for TranslatorTask<'_> {
         let smoothing = self.plan.settings.label_smoothing;
         let loss = self.model.loss(params, &batch, smoothing, at.mode(), Some(grads))?;
         let targets = batch.output.len();
-        Ok(StepOutput { loss, weight: targets as f64, tokens: batch.source.len() + targets })
+        Ok(StepOutput::new(loss, targets as f64, batch.source.len() + targets))
     }
 
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
@@ -399,5 +408,23 @@ impl Trainable for TranslatorTask<'_> {
         let (model, encoder) = (&self.plan.model, &self.plan.model.encoder);
         let half_layers = encoder.num_layers + 2 * model.num_decoder_layers;
         activations(encoder, half_layers, self.plan.settings.batch_tokens, model.target_vocab_size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_leave_time_until_validation_stops_falling_and_end_for_large_data() {
+        let epochs = |tokens, unit| {
+            let settings = TranslatorPlan::new(tokens, unit, 40, [8_000, 8_000], true).settings;
+            assert!(settings.patience < settings.epochs || settings.epochs == 3, "{settings:?}");
+            settings.epochs
+        };
+        let subwords = [4_000, 300_000, 900_000, 50_000_000].map(|tokens| epochs(tokens, TokenizationUnit::Subwords));
+        // 29,000 pairs of sentences have about 900,000 tokens. Their validation loss falls for more than eleven epochs.
+        assert_eq!(subwords, [100, 33, 30, 3]);
+        assert_eq!([40_000, 1_000_000].map(|tokens| epochs(tokens, TokenizationUnit::Characters)), [62, 3]);
     }
 }

@@ -55,16 +55,16 @@ fn names_of_tensors_stay_on_one_line() {
         places.iter().for_each(|&at| bytes[at..at + 4].copy_from_slice(other));
         let format = if is_json { TensorFormat::Safetensors } else { TensorFormat::Npz };
         let file = TensorFile::parse(std::path::Path::new("x"), format, &bytes).unwrap();
-        let said = chumoku::onnx::attend(&file, &Default::default()).unwrap_err().to_string();
-        assert!(said.starts_with("in\u{240a}") && !said.contains('\n'), "{said}");
+        let message = chumoku::onnx::attend(&file, &Default::default()).unwrap_err().to_string();
+        assert!(message.starts_with("in\u{240a}") && !message.contains('\n'), "{message}");
         if is_json {
             continue;
         }
         // The same if the checksum does not match.
         let mut damaged = bytes.clone();
         damaged[places[0] + 60] ^= 1;
-        let said = TensorFile::parse(std::path::Path::new("x"), format, &damaged).unwrap_err().to_string();
-        assert!(said.contains("in\u{240a}") && !said.contains('\n'), "{said}");
+        let message = TensorFile::parse(std::path::Path::new("x"), format, &damaged).unwrap_err().to_string();
+        assert!(message.contains("in\u{240a}") && !message.contains('\n'), "{message}");
     }
 }
 

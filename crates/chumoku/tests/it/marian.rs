@@ -71,14 +71,14 @@ fn outputs_and_gradients_match_transformers() {
             continue;
         }
         let (_, source) = source.tensors.iter().find(|(name, _)| name == ours).unwrap();
-        let wanted = gradient(source.names());
+        let expected = gradient(source.names());
         let mut found = grads.values()[range].to_vec();
         // In PyTorch the padding row gets no gradient, although targets start with it.
         if ours == "embedding.weight" {
             found[49 * 16..].fill(0.0);
         }
         let found = Array2::from_shape_vec((1, found.len()), found).unwrap();
-        close(ours, &found, &wanted);
+        close(ours, &found, &expected);
     }
 }
 
@@ -402,9 +402,9 @@ fn a_published_folder_translates_like_one_with_tokenizer_json() {
 fn load_error(folder: &Path) -> String {
     let Err(error) = TextTranslator::load(folder) else { panic!("expected an error") };
     assert!(error.is_usage(), "{error}");
-    let said = error.to_string();
-    assert!(!said.contains('\n') && said.contains(folder.to_str().unwrap()), "{said}");
-    said
+    let message = error.to_string();
+    assert!(!message.contains('\n') && message.contains(folder.to_str().unwrap()), "{message}");
+    message
 }
 
 #[test]
@@ -475,10 +475,10 @@ fn damaged_folders_are_rejected() {
         let path = folder.path().join(name);
         let sound = std::fs::read(&path).unwrap();
         std::fs::write(&path, bytes).unwrap();
-        let said = load_error(folder.path());
-        assert!(said.contains(name), "{said}");
+        let message = load_error(folder.path());
+        assert!(message.contains(name), "{message}");
         std::fs::write(&path, sound).unwrap();
-        said
+        message
     };
     let sound = pieces();
     damaged("source.spm", b"");

@@ -220,9 +220,9 @@ fn load_error(folder: &Path) -> String {
 fn error_message<T>(found: chumoku::Result<T>, folder: &Path) -> String {
     let Err(error) = found else { panic!("expected an error") };
     assert!(error.is_usage(), "{error}");
-    let said = error.to_string();
-    assert!(!said.contains('\n') && said.contains(folder.to_str().unwrap()), "{said}");
-    said
+    let message = error.to_string();
+    assert!(!message.contains('\n') && message.contains(folder.to_str().unwrap()), "{message}");
+    message
 }
 
 fn with_setting(name: &str, key: &str, value: serde_json::Value) -> tempfile::TempDir {
@@ -625,7 +625,7 @@ fn prompts() -> Vec<String> {
         "The Pacific Ocean is",
         "She opened the door and",
     ];
-    let asked = [
+    let prompts = [
         "What is gravity?",
         "Write a short poem about the sea.",
         "Name three fruits.",
@@ -634,7 +634,7 @@ fn prompts() -> Vec<String> {
         "Who are you?",
     ];
     let dialogue = |text: &&str| format!("<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n");
-    plain.iter().map(|text| (*text).to_owned()).chain(asked.iter().map(dialogue)).collect()
+    plain.iter().map(|text| (*text).to_owned()).chain(prompts.iter().map(dialogue)).collect()
 }
 
 fn greedy(model: &TextGenerator, prompt: &str, count: usize) -> (String, StopReason) {
@@ -659,7 +659,7 @@ fn a_real_language_model_matches_transformers() {
     let answer = ChatMessage::new("assistant", "A helpful one.");
     let more = ChatMessage::new("user", "Name two colours 🎨 and 日本の首都.");
     let dialogues = [vec![user.clone()], vec![system, user.clone()], vec![user, answer, more]];
-    let as_json = |said: &ChatMessage| serde_json::json!({ "role": said.role, "content": said.content });
+    let as_json = |message: &ChatMessage| serde_json::json!({ "role": message.role, "content": message.content });
     let messages = dialogues.iter().map(|dialogue| dialogue.iter().map(as_json).collect::<serde_json::Value>());
     let all: Vec<serde_json::Value> = prompts.iter().map(|prompt| prompt.as_str().into()).chain(messages).collect();
     let mut child = Command::new(&python)

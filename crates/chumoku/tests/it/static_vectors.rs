@@ -109,7 +109,7 @@ fn vectors_are_normalized_if_the_folder_says_so() {
 #[test]
 fn folders_without_a_valid_table_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
-    let said = || TextEmbedder::load(folder.path(), None).unwrap_err().to_string();
+    let message = || TextEmbedder::load(folder.path(), None).unwrap_err().to_string();
     // An additional tensor, as in model2vec's vocabularies with fewer vectors.
     let numbers = [0; 4 * VOCAB * WIDTH];
     let table = TensorView::new(Dtype::F32, vec![VOCAB, WIDTH], &numbers).unwrap();
@@ -118,22 +118,22 @@ fn folders_without_a_valid_table_are_rejected() {
     write_table(folder.path(), "embeddings");
     write_modules(folder.path(), ".", &[]);
     fs::write(folder.path().join("model.safetensors"), both).unwrap();
-    assert!(said().contains("mapping"), "{}", said());
+    assert!(message().contains("mapping"), "{}", message());
     // No table.
     write_table(folder.path(), "weights");
     fs::write(folder.path().join("config.json"), r#"{"model_type": "model2vec"}"#).unwrap();
-    assert!(said().contains("embedding.weight"), "{}", said());
+    assert!(message().contains("embedding.weight"), "{}", message());
     // A pooling module, although static embeddings are already pooled.
     write_table(folder.path(), "embeddings");
     let pooling = json!({ "idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling" });
     write_modules(folder.path(), ".", &[pooling]);
-    assert!(said().contains("Pooling"), "{}", said());
+    assert!(message().contains("Pooling"), "{}", message());
     // More tokens than rows.
     write_modules(folder.path(), ".", &[]);
     let mut cutting = tokenizer();
     cutting["model"]["vocab"]["more"] = VOCAB.into();
     fs::write(folder.path().join("tokenizer.json"), cutting.to_string()).unwrap();
-    assert!(said().contains("tokenizer.json"), "{}", said());
+    assert!(message().contains("tokenizer.json"), "{}", message());
 }
 
 #[test]

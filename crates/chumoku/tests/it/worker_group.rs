@@ -43,17 +43,17 @@ impl Coordinator for TestCoordinator {
     }
 
     fn train_step(&self, params: &[f32], at: BatchPosition, parts: usize, grads: &mut [f32]) -> Result<StepOutput> {
-        let mut asked = self.0.asked.lock().unwrap();
-        asked.weights = Arc::new(params.to_vec());
-        asked.at = Some(at);
-        asked.to_do = (0..parts).collect();
-        asked.found.clear();
+        let mut shared = self.0.asked.lock().unwrap();
+        shared.weights = Arc::new(params.to_vec());
+        shared.at = Some(at);
+        shared.to_do = (0..parts).collect();
+        shared.found.clear();
         self.0.changed.notify_all();
-        while asked.found.len() < parts {
-            asked = self.0.changed.wait(asked).unwrap();
+        while shared.found.len() < parts {
+            shared = self.0.changed.wait(shared).unwrap();
         }
-        let learnt: Vec<StepOutput> = asked.found.values().map(|(learnt, _)| *learnt).collect();
-        let found: Vec<&[f32]> = asked.found.values().map(|(_, grads)| &grads[..]).collect();
+        let learnt: Vec<StepOutput> = shared.found.values().map(|(learnt, _)| *learnt).collect();
+        let found: Vec<&[f32]> = shared.found.values().map(|(_, grads)| &grads[..]).collect();
         // In two parts, as two owners of parameters add them.
         let middle = grads.len() / 3;
         let (first, second) = grads.split_at_mut(middle);
@@ -71,29 +71,29 @@ struct TestWorker {
 
 impl Worker for TestWorker {
     fn run(&self, terms: &GradientTerms, learn: &mut TrainMicroBatch<'_>) -> Result<()> {
-        let mut asked = self.board.asked.lock().unwrap();
-        asked.terms.push(terms.clone());
+        let mut shared = self.board.asked.lock().unwrap();
+        shared.terms.push(terms.clone());
         loop {
-            while !asked.is_over && (asked.to_do.is_empty() || asked.to_die > 0 && !self.dies) {
-                asked = self.board.changed.wait(asked).unwrap();
+            while !shared.is_over && (shared.to_do.is_empty() || shared.to_die > 0 && !self.dies) {
+                shared = self.board.changed.wait(shared).unwrap();
             }
-            if asked.is_over {
+            if shared.is_over {
                 return Ok(());
             }
             // The last micro-batch first, so that results arrive out of order.
-            let part = asked.to_do.pop().unwrap();
+            let part = shared.to_do.pop().unwrap();
             if self.dies {
-                asked.to_do.push(part);
-                asked.to_die -= 1;
+                shared.to_do.push(part);
+                shared.to_die -= 1;
                 self.board.changed.notify_all();
                 return Err(Error::Setting("killed".into()));
             }
-            let (weights, at) = (Arc::clone(&asked.weights), asked.at.unwrap());
-            drop(asked);
+            let (weights, at) = (Arc::clone(&shared.weights), shared.at.unwrap());
+            drop(shared);
             let mut grads = vec![f32::NAN; weights.len()];
             let learnt = learn(&weights, at, part, &mut grads)?;
-            asked = self.board.asked.lock().unwrap();
-            asked.found.insert(part, (learnt, grads));
+            shared = self.board.asked.lock().unwrap();
+            shared.found.insert(part, (learnt, grads));
             self.board.changed.notify_all();
         }
     }
@@ -141,9 +141,9 @@ fn check_same_weights(name: &str, work: impl Fn(Training<'_>) -> Result<()> + Sy
                 }
             }
         });
-        let asked = board.asked.lock().unwrap();
-        assert_eq!(asked.terms.len(), helpers + 1);
-        assert!(asked.terms.iter().all(|terms| *terms == asked.terms[0]), "{name}: {:?}", asked.terms);
+        let shared = board.asked.lock().unwrap();
+        assert_eq!(shared.terms.len(), helpers + 1);
+        assert!(shared.terms.iter().all(|terms| *terms == shared.terms[0]), "{name}: {:?}", shared.terms);
         assert!(bytes(&out) == bytes("alone"), "{name}: different weights with {helpers} workers");
     }
 }
@@ -168,14 +168,14 @@ fn a_classifier_trains_the_same_with_workers() {
 fn leader_trains_alone(data: &TrainingData) {
     let folder = tempfile::tempdir().unwrap();
     let board = Arc::new(RunBoard::default());
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     let mut run = |out: &str, crew: Option<WorkerGroup>| {
         let out = folder.path().join(out);
         let mut training = Training::new(&out);
         (training.options.epochs, training.options.worker_group) = (Some(1), crew);
         training.observe = Box::new(|event: TrainEvent<'_>| {
             if let TrainEvent::Message(_, text) = event {
-                said.push(text);
+                messages.push(text);
             }
         });
         train(data, training).map(drop)
@@ -185,7 +185,7 @@ fn leader_trains_alone(data: &TrainingData) {
     let helper = TestWorker { board: Arc::clone(&board), dies: false };
     assert!(matches!(run("helper", Some(WorkerGroup::Worker(Arc::new(helper)))), Err(Error::WorkerFinished)));
     assert!(board.asked.lock().unwrap().terms.is_empty());
-    assert_eq!(said.iter().filter(|text| text.contains("this process trains alone")).count(), 1, "{said:?}");
+    assert_eq!(messages.iter().filter(|text| text.contains("this process trains alone")).count(), 1, "{messages:?}");
     let bytes = |out: &str| std::fs::read(folder.path().join(out).join("model.safetensors")).unwrap();
     assert!(bytes("leader") == bytes("alone"));
 }

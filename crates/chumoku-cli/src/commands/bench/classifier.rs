@@ -113,7 +113,7 @@ impl BenchModel {
             let lengths = Offsets::from_lengths(rows.iter().map(|&row| offsets.range(row).len()));
             let mode = Mode::Train(DropoutSeed { seed: part as u64, step });
             let loss = model.loss(params, (&ids, &lengths), &labels, &options, mode, grads)?;
-            Ok(StepOutput { loss: loss.into(), weight: rows.len() as f64, tokens: ids.len() })
+            Ok(StepOutput::new(loss.into(), rows.len() as f64, ids.len()))
         })?;
         state.optimizer_step(parts.grads(), &plan.settings, 1000)?;
         Ok(())

@@ -58,11 +58,11 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
 
 /// Returns a callback that reports stages, at most one every two seconds.
 fn report_slow_stages() -> impl Fn(&str) {
-    let told = Cell::new(Instant::now());
+    let last_report = Cell::new(Instant::now());
     move |what| {
-        if told.get().elapsed() > Duration::from_secs(2) {
+        if last_report.get().elapsed() > Duration::from_secs(2) {
             print_status(["look", "検査"], what);
-            told.set(Instant::now());
+            last_report.set(Instant::now());
         }
     }
 }

@@ -177,8 +177,8 @@ fn load_labelled_rows(
     pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
     dataset.check_known_labels(labels)?;
     report_unread_values(columns, &texts);
-    let seen = report_training_overlap(seen, &texts);
-    Ok((dataset, seen))
+    let overlap = report_training_overlap(seen, &texts);
+    Ok((dataset, overlap))
 }
 
 /// Prints scores: the warning first, then predictors side by side, then each class.
@@ -209,13 +209,13 @@ fn eval_labels(args: &EvalArgs, model: Predictor<'_>, seen: Option<&SeenTexts>) 
     pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
     sets.check_known_labels(model.labels())?;
     report_unread_values(columns, &texts);
-    let seen = report_training_overlap(seen, &texts);
+    let overlap = report_training_overlap(seen, &texts);
     let scores = model.score_labels(&sets.examples, SEED)?;
     let mut out = stdout().lock();
     if args.json {
         let scores = json!({
             "rows": scores.rows,
-            "rows_trained_on": seen,
+            "rows_trained_on": overlap,
             "micro_f1": scores.micro_f1,
             "macro_f1": scores.macro_f1,
             "scores": scores,
@@ -241,7 +241,7 @@ fn eval_numbers(args: &EvalArgs, model: Predictor<'_>, seen: Option<&SeenTexts>)
     let texts: Vec<&str> = data.examples.iter().map(|example| example.text.as_str()).collect();
     pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
     report_unread_values(model.columns(), &texts);
-    let seen = report_training_overlap(seen, &texts);
+    let overlap = report_training_overlap(seen, &texts);
     let (scores, points) = model.score_numbers(&data.examples, SEED)?;
     let mut outcome = OutputFiles::default();
     args.pictures.write(&numbers::scatter(&points), &mut outcome);
@@ -250,7 +250,7 @@ fn eval_numbers(args: &EvalArgs, model: Predictor<'_>, seen: Option<&SeenTexts>)
     if args.json {
         let scores = json!({
             "rows": scores.rows,
-            "rows_trained_on": seen,
+            "rows_trained_on": overlap,
             "mean_absolute_error": scores.mean_absolute_error,
             "r2": scores.r2,
             "spearman": scores.spearman,

@@ -16,12 +16,12 @@ pub(super) fn eval(args: &EvalArgs, seed: u64) -> anyhow::Result<ExitCode> {
     let data = load_span_rows(&args.data, &read_options(&args.reading, false)?)?;
     data.check_known_labels(model.labels())?;
     let texts: Vec<&str> = data.examples.iter().map(|row| row.text.as_str()).collect();
-    let seen = report_training_overlap(seen.as_ref(), &texts);
+    let overlap = report_training_overlap(seen.as_ref(), &texts);
     let scores = model.score(&data.examples, seed)?;
     let mut out = stdout().lock();
     if args.json {
         let scores =
-            json!({ "rows": scores.rows, "rows_trained_on": seen, "span_f1": scores.all.f1, "scores": scores });
+            json!({ "rows": scores.rows, "rows_trained_on": overlap, "span_f1": scores.all.f1, "scores": scores });
         writeln!(out, "{scores}")?;
         return Ok(ExitCode::SUCCESS);
     }

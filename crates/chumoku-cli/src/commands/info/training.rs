@@ -24,7 +24,7 @@ pub(super) fn run(folder: &Path) -> anyhow::Result<ExitCode> {
         ModelKind::Classifier => network_name(TextClassifier::load(folder)?.config().model.backbone.kind()),
         _ => "",
     };
-    let told = match kind {
+    let report = match kind {
         ModelKind::Classifier | ModelKind::Ngrams => {
             let text = read("metrics.json")?;
             let damaged = |error: serde_json::Error| missing("metrics.json", error.to_string());
@@ -38,6 +38,6 @@ pub(super) fn run(folder: &Path) -> anyhow::Result<ExitCode> {
         }
         _ => read("README.md")?,
     };
-    write!(stdout().lock(), "{told}")?;
+    write!(stdout().lock(), "{report}")?;
     Ok(ExitCode::SUCCESS)
 }

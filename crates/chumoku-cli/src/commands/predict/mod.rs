@@ -106,11 +106,11 @@ pub(crate) fn run(mut args: PredictArgs) -> anyhow::Result<ExitCode> {
 /// Formats an answer for the terminal, without its text.
 fn answer_line(answer: &Answer<'_>, top: Option<usize>) -> String {
     if let Some(reason) = answer.abstention_reason() {
-        let said = match reason {
+        let message = match reason {
             AbstentionReason::LowConfidence => tr!("(not sure)", "（確信なし）"),
             AbstentionReason::UnlikeTraining => tr!("(unlike the training texts)", "（学習データと似ていない）"),
         };
-        return format!("{said}\t{:.1} %", 100.0 * answer.confidence());
+        return format!("{message}\t{:.1} %", 100.0 * answer.confidence());
     }
     let labeled = |(label, p): (&str, f32)| format!("{}\t{:.1} %", sanitize(label), 100.0 * p);
     if let (Some(AnswerDecision::UpToLevel(_)), None) = (answer.decision, top) {

@@ -1,14 +1,12 @@
 //! Implements `chumoku trace --beam`: the tree of a beam search.
 
-use super::write_output;
-use crate::args::{PictureArgs, TraceArgs, TraceFormat};
+use super::write_figure;
+use crate::args::{TraceArgs, TraceFormat};
 use crate::models::{load, model_name};
-use crate::pictures::OutputFiles;
-use crate::terminal::terminal_options;
-use crate::{ExitCode, UsageError, output, threads};
+use crate::{ExitCode, UsageError, threads};
 use chumoku::explain::shorten_numbers;
 use chumoku::{ModelKind, TranslateOptions, tr};
-use chumoku_view::{Lang, TerminalOptions, beam_figure, figures_to_html};
+use chumoku_view::beam_figure;
 use std::path::Path;
 
 /// Default number of tokens that a language model generates.
@@ -23,7 +21,7 @@ pub(super) fn run(args: &TraceArgs, beam: usize, (folder, text): (&Path, &str)) 
         return Err(UsageError(problem).into());
     }
     threads::start_pool(None)?;
-    let (lang, name) = (chumoku::lang::lang(), model_name(folder));
+    let name = model_name(folder);
     let mut options = TranslateOptions::default();
     options.beam = beam;
     let tree = match ModelKind::from_folder(folder)? {
@@ -52,27 +50,6 @@ pub(super) fn run(args: &TraceArgs, beam: usize, (folder, text): (&Path, &str)) 
             return Err(UsageError(problem).into());
         }
     };
-    let figure = beam_figure(&tree, lang);
-    let bytes = match args.format() {
-        TraceFormat::Json => format!("{}\n", shorten_numbers(serde_json::to_value(&tree)?)),
-        TraceFormat::Html => {
-            let both = [Lang::En, Lang::Ja].map(|lang| beam_figure(&tree, lang));
-            figures_to_html(&figure.title, &[both], lang)
-        }
-        _ => {
-            let options = if output::output_file(&args.out).is_some() {
-                TerminalOptions::default()
-            } else {
-                terminal_options(lang)
-            };
-            figure.to_text(&options)
-        }
-    };
-    let mut outcome = OutputFiles::default();
-    let pictures = PictureArgs { svg: args.svg.clone(), ..PictureArgs::default() };
-    pictures.write(&figure, &mut outcome);
-    write_output(&args.out, bytes.as_bytes())?;
-    outcome.report();
-    outcome.result()?;
-    Ok(ExitCode::SUCCESS)
+    let json = || anyhow::Ok(shorten_numbers(serde_json::to_value(&tree)?));
+    write_figure(args, |lang| beam_figure(&tree, lang), json)
 }

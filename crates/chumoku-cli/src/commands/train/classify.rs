@@ -1,16 +1,21 @@
 //! Trains a classifier.
 
 use super::continued::OldRowSource;
-use super::{TrainSession, check_watch_text, continued, hierarchy, load_all, masked, report_variants};
+use super::{
+    TrainSession, check_watch_text, continued, hierarchy, load_all, masked, report_file_differences, report_variants,
+};
 use crate::ExitCode;
 use crate::UsageError;
-use crate::args::{Architecture, TrainArgs};
-use crate::data::{builtin_reviews, load_class_rows, read_options, report_class_rows};
+use crate::args::{Architecture, BuiltinData, TrainArgs};
+use crate::data::{
+    builtin_class_rows, builtin_coin_flips, builtin_pronouns, builtin_reviews, load_class_rows, read_options,
+    report_class_rows,
+};
 use crate::report::training::{optional_sections, scored_on_heading};
 use crate::report::{abstain_summary, classes, free_lines, paragraph};
 use crate::shell::shell_quoted;
 use chumoku::ModelKind;
-use chumoku::builtin;
+use chumoku::builtin::{self, PronounAttention, PronounExample};
 use chumoku::data::{LabelOptions, ReadOptions, merge_labels, options_for_all_files};
 use chumoku::lang::lang;
 use chumoku::train::{
@@ -55,12 +60,19 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
     session.finish(outcome.interrupted, &outcome.metrics, |place| {
         let noun = network_name(outcome.model.config().model.backbone.kind());
         let advice = with_choice(outcome.choice.as_deref(), outcome.advice.as_deref().unwrap_or_default());
-        print_summary(
-            &outcome.metrics,
-            noun,
-            &next_commands(place, args.data.is_none(), true, data.reads_pairs()),
-            &advice,
-        )
+        let mut story = classes::chance_line(&outcome.metrics, noun)?;
+        let commands = match builtin_data(args) {
+            Some(BuiltinData::Pronouns) => {
+                let examples = builtin::pronoun_examples(lang());
+                let found = PronounAttention::measure(&outcome.model, &examples[0])?;
+                let found = found.filter(|found| found.weight >= MIN_NOUN_WEIGHT);
+                story += &found.as_ref().map(|found| pronoun_line(&examples[0], found)).unwrap_or_default();
+                pronoun_commands(place, &examples, found.as_ref())
+            }
+            _ => own_commands(place, true, data.reads_pairs()),
+        };
+        let next = next_commands(place, &commands, args.data.is_none());
+        print_summary(&outcome.metrics, noun, &story, &next, &advice)
     })
 }
 
@@ -98,20 +110,25 @@ fn ngrams(args: &TrainArgs, data: &TrainingData, threads: usize, start: Instant)
     })?;
     let Some(outcome) = trained else { return Ok(session.report_interrupted()) };
     session.finish(false, &outcome.metrics, |place| {
-        let next = next_commands(place, args.data.is_none(), false, data.reads_pairs());
-        print_summary(&outcome.metrics, "", &next, outcome.advice.as_deref().unwrap_or_default())
+        let next = next_commands(place, &own_commands(place, false, data.reads_pairs()), args.data.is_none());
+        print_summary(&outcome.metrics, "", "", &next, outcome.advice.as_deref().unwrap_or_default())
     })
 }
 
 /// Prints the short report, which fits a screen unless more was requested, and the next commands.
-fn print_summary(metrics: &Value, noun: &str, next: &str, advice: &str) -> anyhow::Result<()> {
+///
+/// `story` has the lines below the predictors.
+fn print_summary(metrics: &Value, noun: &str, story: &str, next: &str, advice: &str) -> anyhow::Result<()> {
     let found = classes::predictor_scores(metrics, noun)?;
     let rows: Vec<(&str, &Scores)> = found.iter().map(|(name, scores)| (name.as_str(), scores)).collect();
     let whole = rows[0].1;
     let warning = whole.warning().map_or(String::new(), |warning| paragraph(&warning) + "\n");
     let sure = abstain_summary(&metrics["abstain"]);
-    let above =
-        format!("{warning}{}\n{}{sure}", scored_on_heading(metrics, whole.rows), classes::predictor_table(&rows));
+    let above = format!(
+        "{warning}{}\n{}{story}{sure}",
+        scored_on_heading(metrics, whole.rows),
+        classes::predictor_table(&rows)
+    );
     let levels = classes::level_table(&rows);
     let levels = if levels.is_empty() { levels } else { format!("\n{levels}") };
     let asked = optional_sections(metrics);
@@ -121,9 +138,39 @@ fn print_summary(metrics: &Value, noun: &str, next: &str, advice: &str) -> anyho
     Ok(())
 }
 
-/// Lists the next commands: predict, explain, the full report, and training on the user's own texts.
-pub(super) fn next_commands(place: &Path, is_builtin: bool, has_page: bool, reads_pairs: bool) -> String {
-    let mut lines = vec![tr!("Next:", "次にできること:")];
+/// Returns the built-in data of a run on classes, if it has no file.
+fn builtin_data(args: &TrainArgs) -> Option<BuiltinData> {
+    args.data.is_none().then(|| args.builtin.unwrap_or(BuiltinData::Pronouns))
+}
+
+/// The smallest attention to the noun that the report mentions.
+const MIN_NOUN_WEIGHT: f32 = 0.5;
+
+/// Describes where a model trained on the built-in pronouns looks from the word that decides.
+fn pronoun_line(example: &PronounExample, found: &PronounAttention) -> String {
+    let [word, noun] = [example.quality, example.noun].map(|word| lang().quoted(word));
+    let (layer, head, percent) = (found.layer + 1, found.head + 1, 100.0 * found.weight);
+    let text = tr!(
+        "In layer {layer}, head {head}, {word} looks at {noun} ({percent:.0} %).",
+        "第 {layer} 層のヘッド {head} では、{word}が{noun}を見ています（{percent:.0} %）。"
+    );
+    paragraph(&text) + "\n"
+}
+
+/// Lists the commands for a sentence of the built-in pronouns with both endings, and for the head that looks at the
+/// noun.
+fn pronoun_commands(place: &Path, [tired, wet]: &[PronounExample; 2], found: Option<&PronounAttention>) -> [String; 2] {
+    let place = shell_quoted(&place.display().to_string());
+    let head = found.map(|found| format!(" --layer {} --head {}", found.layer + 1, found.head + 1)).unwrap_or_default();
+    let (tired, wet) = (&tired.text, &wet.text);
+    [
+        format!("chumoku predict {place} \"{tired}\" \"{wet}\""),
+        format!("chumoku explain {place} \"{tired}\"{head} --html why.html"),
+    ]
+}
+
+/// Lists the commands for the user's own texts.
+pub(super) fn own_commands(place: &Path, has_page: bool, reads_pairs: bool) -> [String; 2] {
     let place = shell_quoted(&place.display().to_string());
     let page = if has_page { " --html why.html" } else { "" };
     let [text, first, second] = [["some text", "テキスト"], ["first text", "1 つ目"], ["second text", "2 つ目"]]
@@ -132,8 +179,14 @@ pub(super) fn next_commands(place: &Path, is_builtin: bool, has_page: bool, read
         false => [format!("\"{text}\""), format!("\"{text}\"")],
         true => [format!("\"{first}\" \"{second}\""), format!("\"{first}\" --target \"{second}\"")],
     };
-    lines.push(format!("  chumoku predict {place} {predict}"));
-    lines.push(format!("  chumoku explain {place} {explain}{page}"));
+    [format!("chumoku predict {place} {predict}"), format!("chumoku explain {place} {explain}{page}")]
+}
+
+/// Lists the next commands: predict and explain, the full report, and training on the user's own texts.
+pub(super) fn next_commands(place: &Path, commands: &[String; 2], is_builtin: bool) -> String {
+    let mut lines = vec![tr!("Next:", "次にできること:")];
+    lines.extend(commands.iter().map(|command| format!("  {command}")));
+    let place = shell_quoted(&place.display().to_string());
     lines.push(tr!(
         "  chumoku info {place} --report   every class, calibration",
         "  chumoku info {place} --report   全クラス、較正など"
@@ -152,12 +205,16 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
     let Some(path) = &args.data else {
         if args.hierarchy.is_some() {
             return Err(UsageError(tr!(
-                "--hierarchy: the built-in reviews have two classes and no tree; leave it out, or give a file",
-                "--hierarchy: 内蔵のレビューは 2 クラスで、階層はありません。指定を外すか、ファイルを指定してください"
+                "--hierarchy: the built-in data has two classes and no tree; leave it out, or give a file",
+                "--hierarchy: 内蔵のデータは 2 クラスで、階層はありません。指定を外すか、ファイルを指定してください"
             ))
             .into());
         }
-        return Ok(builtin_reviews());
+        return Ok(match args.builtin {
+            Some(BuiltinData::Reviews) => builtin_reviews(),
+            Some(BuiltinData::CoinFlips) => builtin_coin_flips(),
+            _ => builtin_pronouns(),
+        });
     };
     let others = [args.valid.as_deref(), args.test.as_deref()];
     let source = Some(DataSource::new(path, others, &options).with_files(&args.more));
@@ -171,13 +228,14 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
         options.use_label_spellings(&dataset.labels());
     }
     report_variants(dataset.examples.iter().map(|example| example.label.as_str()));
+    report_file_differences(args, known, dataset.labels_by_file(), true);
     // Other files may name their columns differently: the same options apply to each.
     let mut valid = args.valid.as_deref().map(|path| load_class_rows(path, &options)).transpose()?;
     let mut test = args.test.as_deref().map(|path| load_class_rows(path, &options)).transpose()?;
     if let Some(known) = known {
         let new = SourceData::new(source, dataset, [valid, test]);
         let read = |path: &Path, options: &ReadOptions, _: &LabelOptions| load_class_rows(path, options);
-        let old = OldRowSource { options: &options, load: &read, built_in: Some(builtin::reviews()) };
+        let old = OldRowSource { options: &options, load: &read, built_in: builtin_class_rows() };
         return continued::continued_data(args, known, new, old);
     }
     let tree = hierarchy::class_tree(args.hierarchy.as_deref(), &mut dataset, [&mut valid, &mut test])?;

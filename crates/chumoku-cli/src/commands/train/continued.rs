@@ -161,8 +161,8 @@ pub(super) type FileLoader<'a, F> = &'a dyn Fn(&Path, &ReadOptions, &LabelOption
 pub(super) struct OldRowSource<'a, D: ReplayData> {
     pub(super) options: &'a ReadOptions,
     pub(super) load: FileLoader<'a, D::File>,
-    /// The built-in data, on which a model may have been trained.
-    pub(super) built_in: Option<D>,
+    /// The built-in data on which a model may have been trained.
+    pub(super) built_in: Vec<D>,
 }
 
 /// Loads the old rows, and joins them with the new ones.
@@ -274,7 +274,10 @@ fn old_rows<D: ReplayData<File: Append>>(
 ) -> anyhow::Result<D> {
     let OldRowSource { options, load, built_in } = source;
     let is_of = |rows: &D| known.was_trained_on(&rows.sha256());
-    if let Some(rows) = built_in.filter(|rows| given.is_empty() && known.sources.is_empty() && is_of(rows)) {
+    if given.is_empty()
+        && known.sources.is_empty()
+        && let Some(rows) = built_in.into_iter().find(|rows| is_of(rows))
+    {
         return Ok(rows);
     }
     let (remembered, named) = (known.sources.len(), given.len());
@@ -342,7 +345,7 @@ fn old_rows<D: ReplayData<File: Append>>(
         };
         let mut train = read(&source.train)?;
         for name in &source.also {
-            train.append(read(name)?);
+            train.append(read(name)?)?;
         }
         D::check_compatible(&train, new)?;
         let [valid, test] = [&source.valid, &source.test].map(|name| name.as_deref().map(read).transpose());

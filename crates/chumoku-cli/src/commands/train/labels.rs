@@ -1,8 +1,8 @@
 //! Trains a multi-label classifier.
 
-use super::classify::{check_ngrams, next_commands};
+use super::classify::{check_ngrams, next_commands, own_commands};
 use super::continued::OldRowSource;
-use super::{TrainSession, check_watch_text, continued, hierarchy, load_all, report_variants};
+use super::{TrainSession, check_watch_text, continued, hierarchy, load_all, report_file_differences, report_variants};
 use crate::ExitCode;
 use crate::UsageError;
 use crate::args::{Architecture, TrainArgs};
@@ -33,7 +33,7 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
         let trained = session.train(|training| train_ngram_labels(&data, training))?;
         let Some(TrainOutcome { metrics, .. }) = trained else { return Ok(session.report_interrupted()) };
         return session.finish(false, &metrics, |place| {
-            print_summary(&metrics, "", &next_commands(place, false, true, data.reads_pairs()))
+            print_summary(&metrics, "", &next_commands(place, &own_commands(place, true, data.reads_pairs()), false))
         });
     }
     check_watch_text(args, &data)?;
@@ -42,7 +42,11 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
     let Some(outcome) = trained else { return Ok(session.report_interrupted()) };
     session.finish(outcome.interrupted, &outcome.metrics, |place| {
         let noun = network_name(outcome.model.config().model.backbone.kind());
-        print_summary(&outcome.metrics, noun, &next_commands(place, false, true, data.reads_pairs()))
+        print_summary(
+            &outcome.metrics,
+            noun,
+            &next_commands(place, &own_commands(place, true, data.reads_pairs()), false),
+        )
     })
 }
 
@@ -68,11 +72,12 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
         options.use_label_spellings(&train.labels());
     }
     report_variants(train.examples.iter().flat_map(|example| &example.labels).map(String::as_str));
+    report_file_differences(args, known, train.labels_by_file(), true);
     let mut valid = args.valid.as_deref().map(|path| load_label_rows(path, &options, &how)).transpose()?;
     let mut test = args.test.as_deref().map(|path| load_label_rows(path, &options, &how)).transpose()?;
     if let Some(known) = known {
         let new = SourceData::new(source, train, [valid, test]);
-        let old = OldRowSource { options: &options, load: &load_label_rows, built_in: None };
+        let old = OldRowSource { options: &options, load: &load_label_rows, built_in: Vec::new() };
         return continued::continued_data(args, known, new, old);
     }
     let tree = hierarchy::label_tree(args.hierarchy.as_deref(), &mut train, [&mut valid, &mut test])?;

@@ -26,20 +26,25 @@ mod tune;
 
 use crate::ExitCode;
 use crate::UsageError;
-use crate::args::{Architecture, TaskName, TokenUnit, TrainArgs};
+use crate::args::{Architecture, BuiltinData, TaskName, TokenUnit, TrainArgs};
 use crate::data::{pairs, read_options};
 use crate::output::OutputPath;
 use crate::progress::{TrainProgress, format_duration, print_status};
+use crate::report::training::last_epoch_note;
 use crate::shell::shell_quoted;
 use crate::threads;
-use chumoku::data::{Append, DataFiles, ReadOptions, TrainingTask, describe_variants, detect_task, label_variants};
+use chumoku::data::{
+    Append, DataFiles, FileLabels, ReadOptions, TrainingTask, describe_file_differences, describe_variants,
+    detect_task, label_variants,
+};
 use chumoku::film::WatchedText;
 use chumoku::output::check_folder_writable;
 use chumoku::signals::{Shutdown, ShutdownSignals};
 use chumoku::tr;
-use chumoku::train::{DataSource, Freeze, OutputFolder, TrainEvent, TrainOptions, Training, TrainingData};
+use chumoku::train::{BaseModel, DataSource, Freeze, OutputFolder, TrainEvent, TrainOptions, Training, TrainingData};
 use chumoku::{ModelKind, has_checkpoints};
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -169,7 +174,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
 ///
 /// Continued training of the user's `own` model keeps the model's task.
 fn choose_task(args: &TrainArgs, own: Option<TaskName>) -> anyhow::Result<TaskName> {
-    let Some(path) = &args.data else { return Ok(args.task.unwrap_or(TaskName::Classify)) };
+    let Some(path) = &args.data else { return Ok(task_without_data(args)?) };
     if let Some(task) = args.task {
         return Ok(task);
     }
@@ -211,6 +216,24 @@ fn choose_task(args: &TrainArgs, own: Option<TaskName>) -> anyhow::Result<TaskNa
     Ok(task)
 }
 
+/// Returns the task of a run on built-in data: the requested one, or that of the requested data.
+fn task_without_data(args: &TrainArgs) -> Result<TaskName, UsageError> {
+    let Some(data) = args.builtin else { return Ok(args.task.unwrap_or(TaskName::Classify)) };
+    let task = if data == BuiltinData::Dates { TaskName::Translate } else { TaskName::Classify };
+    let name = |value: Option<PossibleValue>| value.map_or(String::new(), |value| value.get_name().to_owned());
+    match args.task {
+        Some(other) if other != task => {
+            let [data, task, other] =
+                [name(data.to_possible_value()), name(task.to_possible_value()), name(other.to_possible_value())];
+            Err(UsageError(tr!(
+                "--builtin {data}: expected --task {task} with this data, found --task {other}; leave one of the two out",
+                "--builtin {data}: このデータのタスクは --task {task} ですが、--task {other} が指定されています。どちらかを外してください"
+            )))
+        }
+        _ => Ok(task),
+    }
+}
+
 /// Loads the rows of all training files in order: the `first` file with `options`, the others with `like`.
 fn load_all<F: Append>(
     args: &TrainArgs,
@@ -220,7 +243,7 @@ fn load_all<F: Append>(
 ) -> anyhow::Result<F> {
     let mut rows = load(first, options)?;
     for path in &args.more {
-        rows.append(load(path, like)?);
+        rows.append(load(path, like)?)?;
     }
     Ok(rows)
 }
@@ -228,6 +251,21 @@ fn load_all<F: Append>(
 /// Reports labels with several spellings.
 fn report_variants<'a>(labels: impl IntoIterator<Item = &'a str>) {
     if let Some(text) = describe_variants(&label_variants(labels)) {
+        print_status(["note", "注記"], &text);
+    }
+}
+
+/// Reports labels that the training files write differently from each other, or from the base model `known`.
+fn report_file_differences<'a>(
+    args: &TrainArgs,
+    known: Option<&'a BaseModel>,
+    mut files: Vec<FileLabels<'a>>,
+    can_merge: bool,
+) {
+    if let (Some(known), Some(folder)) = (known, &args.from) {
+        files.insert(0, FileLabels::new(folder, known.labels.iter().map(String::as_str)));
+    }
+    for text in describe_file_differences(&files, can_merge) {
         print_status(["note", "注記"], &text);
     }
 }
@@ -332,6 +370,7 @@ impl<'a> TrainSession<'a> {
         });
         let outcome = train(training);
         progress.finish();
+        progress.show_curves();
         match outcome {
             Ok(outcome) => Ok(Some(outcome)),
             Err(error) if error.is_interrupted() => Ok(None),
@@ -414,6 +453,9 @@ impl<'a> TrainSession<'a> {
             self.folder.finish()?;
         }
         let place = if interrupted { &self.folder.work } else { &self.folder.path };
+        if let Some(note) = last_epoch_note(metrics) {
+            print_status(["epochs", "エポック"], &note);
+        }
         let time = format_duration(self.start.elapsed());
         let text = tr!(
             "\ndone in {time}; the model is in {}",

@@ -1,6 +1,6 @@
 //! Trains a model that predicts a number for each text.
 
-use super::classify::{check_ngrams, next_commands};
+use super::classify::{check_ngrams, next_commands, own_commands};
 use super::continued::OldRowSource;
 use super::{TrainSession, check_watch_text, continued, load_all};
 use crate::ExitCode;
@@ -32,7 +32,7 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
         let trained = session.train(|training| train_ngram_number(&data, training))?;
         let Some(TrainOutcome { metrics, .. }) = trained else { return Ok(session.report_interrupted()) };
         return session.finish(false, &metrics, |place| {
-            print_summary(&metrics, "", &next_commands(place, false, true, data.reads_pairs()))
+            print_summary(&metrics, "", &next_commands(place, &own_commands(place, true, data.reads_pairs()), false))
         });
     }
     check_watch_text(args, &data)?;
@@ -41,7 +41,11 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
     let Some(outcome) = trained else { return Ok(session.report_interrupted()) };
     session.finish(outcome.interrupted, &outcome.metrics, |place| {
         let noun = network_name(outcome.model.config().model.backbone.kind());
-        print_summary(&outcome.metrics, noun, &next_commands(place, false, true, data.reads_pairs()))
+        print_summary(
+            &outcome.metrics,
+            noun,
+            &next_commands(place, &own_commands(place, true, data.reads_pairs()), false),
+        )
     })
 }
 
@@ -65,7 +69,7 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
     if let Some(known) = known {
         let new = SourceData::new(source, train, [valid, test]);
         let read = |path: &Path, options: &ReadOptions, _: &LabelOptions| load_number_rows(path, options);
-        let old = OldRowSource { options: &options, load: &read, built_in: None };
+        let old = OldRowSource { options: &options, load: &read, built_in: Vec::new() };
         return continued::continued_data(args, known, new, old);
     }
     let mut data = TrainingData::from_scores(&train, valid.as_ref(), test.as_ref())?;

@@ -1,7 +1,7 @@
 //! Trains a tagger.
 
 use super::continued::OldRowSource;
-use super::{TrainSession, continued, load_all};
+use super::{TrainSession, continued, load_all, report_file_differences};
 use crate::args::{Precision, TrainArgs};
 use crate::data::{load_span_rows, read_options};
 use crate::progress::print_status;
@@ -31,6 +31,7 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
     };
     let options = read_options(&args.reading, false)?;
     let train = load_all(args, path, [&options; 2], load_span_rows)?;
+    report_file_differences(args, known, train.labels_by_file(), false);
     let valid = args.valid.as_deref().map(|path| load_span_rows(path, &options)).transpose()?;
     let test = args.test.as_deref().map(|path| load_span_rows(path, &options)).transpose()?;
     let others = [args.valid.as_deref(), args.test.as_deref()];
@@ -42,7 +43,7 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
                 args,
                 known,
                 SourceData::new(source, train.clone(), [valid, test]),
-                OldRowSource { options: &options, load: &read, built_in: None },
+                OldRowSource { options: &options, load: &read, built_in: Vec::new() },
             )?
         }
         None => {

@@ -359,8 +359,8 @@ impl Browser {
 
     /// The requested addresses.
     pub fn requests(&self) -> Vec<String> {
-        let asked = self.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
-        asked.map(|event| event["params"]["request"]["url"].as_str().unwrap().to_owned()).collect()
+        let request = self.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
+        request.map(|event| event["params"]["request"]["url"].as_str().unwrap().to_owned()).collect()
     }
 
     /// Exceptions of the page and errors on its console.

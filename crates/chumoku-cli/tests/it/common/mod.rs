@@ -331,7 +331,7 @@ impl HoldPoint {
 
     /// Returns `true` if the program is or was held.
     pub fn wait_until_full(&self) -> bool {
-        fs::metadata(&self.file).is_ok_and(|told| told.len() > 0)
+        fs::metadata(&self.file).is_ok_and(|metadata| metadata.len() > 0)
     }
 
     /// Releases the program, now and at later passes.
@@ -366,7 +366,7 @@ impl Run {
         let lacks = self.code == 2
             && ["no font is installed", "no installed font has", "フォントがありません"]
                 .iter()
-                .any(|said| self.stderr.contains(said));
+                .any(|message| self.stderr.contains(message));
         if lacks {
             eprintln!("\nSKIPPED: no installed font has these letters: {}\n", self.stderr);
         }

@@ -4,12 +4,15 @@ use chumoku::Lang;
 use chumoku_view::trace::{ClaimVerdict, builtin, builtin_names};
 use std::fmt::Write;
 
+/// The heading of the part that is written by hand.
+const BY_HAND: &str = "\n## 文章での主張\n";
+
 fn page() -> String {
     let mut page = String::from(
         "# 公表された例の正誤表\n\n[English](../errata.md)\n\n`chumoku check` で調べた計算例について、記載された数値、正しい数値、\
          最初に誤った段を示します。\nファイルは [`crates/chumoku-view/worked`](../../crates/chumoku-view/worked) に、判定の意味は \
          [`worked-examples.md`](worked-examples.md) にあります。\n記事の一覧は [`articles.md`](articles.md) です。\
-         このページはテストが書きます（英語のページは `crates/chumoku-view/tests/it/errata.rs`）。\n",
+         数値の表はテストが書きます（英語のページは `crates/chumoku-view/tests/it/errata.rs`）。文章での主張は最後にあります。\n",
     );
     for name in builtin_names() {
         let example = builtin(name).unwrap();
@@ -26,7 +29,7 @@ fn page() -> String {
                 None => "どの数値も正しい値です。".into(),
             }
         );
-        let _ = writeln!(page, "| 段 | 判定 | 数値 | 誤り | 最大の誤差 |\n|---|---|---:|---:|---|");
+        let _ = writeln!(page, "| 段 | 判定 | 数値 | 誤り | 引き継ぎ | 最大の誤差 |\n|---|---|---:|---:|---:|---|");
         for step in &checked.steps {
             let verdict = match step.verdict {
                 ClaimVerdict::Holds => "正しい",
@@ -34,8 +37,13 @@ fn page() -> String {
                 ClaimVerdict::Inherited => "引き継ぎ",
                 ClaimVerdict::Wrong => "**誤り**",
             };
-            let worst = step.worst.as_ref().map_or(String::new(), |worst| example.describe_worst(&step.name, worst));
-            let _ = writeln!(page, "| {} | {verdict} | {} | {} | {worst} |", step.name, step.claimed, step.wrong);
+            let mut worst =
+                step.worst.as_ref().map_or(String::new(), |worst| example.describe_worst(&step.name, worst));
+            if let Some(mistake) = &step.mistake {
+                worst += &format!("。{}", mistake.text());
+            }
+            let counts = format!("{} | {} | {}", step.claimed, step.wrong, step.inherited);
+            let _ = writeln!(page, "| {} | {verdict} | {counts} | {worst} |", step.name);
         }
     }
     page
@@ -48,10 +56,13 @@ fn the_japanese_errata_match_the_checker() {
         chumoku::lang::set_lang(Lang::Ja);
         let path = super::root().join("docs/ja/errata.md");
         let page = page();
+        let read = || std::fs::read_to_string(&path).unwrap_or_default().replace("\r\n", "\n");
         if std::env::var_os("CHUMOKU_UPDATE").is_some() {
-            std::fs::write(&path, &page).unwrap();
+            let by_hand = read().split_once(BY_HAND).map_or(String::new(), |(_, rest)| BY_HAND.to_owned() + rest);
+            std::fs::write(&path, page.clone() + &by_hand).unwrap();
         }
-        let found = std::fs::read_to_string(&path).unwrap_or_default().replace("\r\n", "\n");
+        let found = read();
+        let found = found.split_once(BY_HAND).expect("the part by hand follows").0;
         assert_eq!(found, page, "run this test with CHUMOKU_UPDATE=1 and look at the difference");
     });
 }

@@ -130,7 +130,7 @@ fn links_of_japanese_pages_lead_to_japanese_pages() {
 
 #[test]
 fn one_term_stands_for_one_thing() {
-    const OTHERS: [(&str, &str); 16] = [
+    const OTHERS: [(&str, &str); 23] = [
         ("Transformer を", "トランスフォーマー"),
         ("Transformer の", "トランスフォーマー"),
         ("変換器", "トランスフォーマー"),
@@ -147,10 +147,18 @@ fn one_term_stands_for_one_thing() {
         ("ソフトマックス", "softmax"),
         ("約束できる水準", "保証できる水準"),
         ("キーと値", "キーとバリュー"),
+        ("フラグを", "オプションを"),
+        ("カンマ", "コンマ"),
+        ("ランダムな", "無作為な"),
+        ("凍結", "固定"),
+        ("階数", "ランク"),
+        ("フォルダー", "フォルダ"),
+        ("エミュレータで", "エミュレーターで"),
     ];
-    let pages = japanese_pages().into_iter().map(|name| format!("docs/ja/{name}")).chain(["README.ja.md".to_owned()]);
+    let pages = japanese_pages().into_iter().map(|name| format!("docs/ja/{name}"));
+    let help = "crates/chumoku-cli/src/args/japanese.txt".to_owned();
     let mut problems = Vec::new();
-    for page in pages {
+    for page in pages.chain(["README.ja.md".to_owned(), help]) {
         let text = read(&page);
         for (other, term) in OTHERS {
             if text.contains(other) {

@@ -162,47 +162,47 @@ fn concurrent_requests_get_the_same_answers_as_single_ones() {
     let server = Server::start(place, &[&ALL_MODELS[..], &["--log", "off"]].concat());
     let mut state = 7;
     let texts: Vec<String> = reviews(40).into_iter().map(|(text, _)| text).collect();
-    let mut asked: Vec<(&str, Value)> = Vec::new();
+    let mut calls: Vec<(&str, Value)> = Vec::new();
     for (at, text) in texts.iter().enumerate() {
         let part =
             |share: f64| text.chars().take(1 + (share * text.chars().count() as f64) as usize).collect::<String>();
-        asked.push(("/predict", json!({ "inputs": part(next_random(&mut state)), "full": true })));
-        asked.push((
+        calls.push(("/predict", json!({ "inputs": part(next_random(&mut state)), "full": true })));
+        calls.push((
             "/models/ngrams/predict",
             json!({ "inputs": [part(next_random(&mut state)), part(0.5)], "full": true }),
         ));
-        asked.push(("/embed", json!({ "inputs": [part(0.3), part(next_random(&mut state))], "truncate": true })));
+        calls.push(("/embed", json!({ "inputs": [part(0.3), part(next_random(&mut state))], "truncate": true })));
         match at % 8 {
-            0 => asked.push(("/translate", json!({ "inputs": format!("number {at}"), "beam": 2 }))),
-            1 => asked.push(("/models/reviews/explain", json!({ "inputs": part(0.2) }))),
-            2 => asked.push(("/tokenize", json!({ "inputs": text }))),
-            3 => asked.push(("/generate", json!({ "inputs": "the", "max_tokens": 5, "seed": at }))),
+            0 => calls.push(("/translate", json!({ "inputs": format!("number {at}"), "beam": 2 }))),
+            1 => calls.push(("/models/reviews/explain", json!({ "inputs": part(0.2) }))),
+            2 => calls.push(("/tokenize", json!({ "inputs": text }))),
+            3 => calls.push(("/generate", json!({ "inputs": "the", "max_tokens": 5, "seed": at }))),
             // An invalid text between valid ones.
-            4 => asked.push(("/predict", json!({ "inputs": [text, ""] }))),
+            4 => calls.push(("/predict", json!({ "inputs": [text, ""] }))),
             // Requests with other options, which must not share a batch.
-            5 => asked.push(("/embed", json!({ "inputs": part(0.1), "truncate": true, "normalize": false }))),
-            6 => asked.push(("/embed", json!({ "inputs": text.repeat(3) }))),
-            7 => asked.push(("/translate", json!({ "inputs": format!("number {at}"), "beam": 1 }))),
+            5 => calls.push(("/embed", json!({ "inputs": part(0.1), "truncate": true, "normalize": false }))),
+            6 => calls.push(("/embed", json!({ "inputs": text.repeat(3) }))),
+            7 => calls.push(("/translate", json!({ "inputs": format!("number {at}"), "beam": 1 }))),
             _ => {}
         }
     }
-    let alone: Vec<String> = asked.iter().map(|(path, body)| server.post(path, body).body).collect();
+    let alone: Vec<String> = calls.iter().map(|(path, body)| server.post(path, body).body).collect();
     let ask_at_once = || {
         std::thread::scope(|scope| {
             for client in 0..16 {
-                let (server, asked, alone) = (&server, &asked, &alone);
+                let (server, calls, alone) = (&server, &calls, &alone);
                 scope.spawn(move || {
                     let mut stream = server.connect();
-                    for turn in 0..asked.len() {
-                        let at = (turn * 7 + client * 11) % asked.len();
-                        stream.write_all(&request(asked[at].0, asked[at].1.to_string().as_bytes())).unwrap();
+                    for turn in 0..calls.len() {
+                        let at = (turn * 7 + client * 11) % calls.len();
+                        stream.write_all(&request(calls[at].0, calls[at].1.to_string().as_bytes())).unwrap();
                         let reply = read_reply(&mut stream).unwrap();
-                        assert_eq!(reply.body, alone[at], "{:?}", asked[at]);
+                        assert_eq!(reply.body, alone[at], "{:?}", calls[at]);
                     }
                 });
             }
         });
-        16 * asked.len() as u64
+        16 * calls.len() as u64
     };
     // Repeats until some were batched, otherwise the test shows nothing; how many depends on the machine.
     let (batches, mut requests) = (|| server.metric("chumoku_batch_texts_count"), 0);
@@ -212,7 +212,7 @@ fn concurrent_requests_get_the_same_answers_as_single_ones() {
         batches() - before + 50 < requests
     });
     // Single answers match the command.
-    for (at, (path, body)) in asked.iter().enumerate().filter(|(_, (path, _))| *path == "/predict").take(3) {
+    for (at, (path, body)) in calls.iter().enumerate().filter(|(_, (path, _))| *path == "/predict").take(3) {
         let printed =
             place.run(&["predict", "reviews", body["inputs"].as_str().unwrap(), "--json"]).assert_success().stdout;
         assert_eq!(alone[at], printed.trim_end(), "{path}");
@@ -261,7 +261,7 @@ fn pairs_columns_numbers_labels_and_trees_are_requested_as_trained() {
     let info = server.get("/info").json();
     let kind = |model: &str| {
         let mut models = info["models"].as_array().unwrap().iter();
-        models.find(|told| told["model_id"] == model).unwrap_or_else(|| panic!("{info}"))["model_type"].clone()
+        models.find(|entry| entry["model_id"] == model).unwrap_or_else(|| panic!("{info}"))["model_type"].clone()
     };
     assert!(!kind("numbers").to_string().contains("id2label") && kind("tree").to_string().contains("id2label"));
     let text = "Meal 5 was kind.";

@@ -51,9 +51,9 @@ fn shutdown_answers_accepted_requests() {
     assert_eq!(server.wait_for_exit(), 0, "{:#?}", server.output_lines());
     drop(idle);
     // The log has all of them, with the first and the late one.
-    let told =
+    let log_lines =
         server.output_lines().iter().filter(|line| line.contains("\"path\":\"/predict\",\"status\":200")).count();
-    assert_eq!(told, answered + 2);
+    assert_eq!(log_lines, answered + 2);
     // Each line of the log is an object without the request's text.
     for line in server.output_lines() {
         let line: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
@@ -70,8 +70,8 @@ fn requests_during_shutdown_are_refused_with_a_reason() {
         assert_eq!(server.get("/health").status, 200);
         server.send_signal("TERM");
         server.wait_for_line("ending");
-        let asked = idle.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        let reply = asked.ok().and_then(|()| read_reply(&mut idle));
+        let sent = idle.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let reply = sent.ok().and_then(|()| read_reply(&mut idle));
         assert_eq!(server.wait_for_exit(), 0);
         reply
     };
@@ -92,8 +92,8 @@ fn incomplete_requests_are_dropped() {
     server.send_signal("TERM");
     assert_eq!(server.wait_for_exit(), 1, "{:#?}", server.output_lines());
     assert!(begun.elapsed() > Duration::from_millis(700), "{:?}", begun.elapsed());
-    let said = server.output_lines().join("\n");
-    assert!(said.contains("--drain-timeout") && said.contains("0.7 s"), "{said}");
+    let output = server.output_lines().join("\n");
+    assert!(output.contains("--drain-timeout") && output.contains("0.7 s"), "{output}");
 }
 
 #[test]

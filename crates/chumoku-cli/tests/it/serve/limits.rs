@@ -37,8 +37,8 @@ fn slow_clients_get_a_timeout() {
     for half in [&whole[..30], &whole[..whole.len() - 4]] {
         let begun = Instant::now();
         // On a busy machine the bytes may arrive too late, without an answer: try again.
-        let told = (0..50).find_map(|_| read_reply(&mut send_raw(&server, half)));
-        told.expect("an answer").assert_error(408, "Timeout");
+        let reply = (0..50).find_map(|_| read_reply(&mut send_raw(&server, half)));
+        reply.expect("an answer").assert_error(408, "Timeout");
         assert!(begun.elapsed() >= Duration::from_millis(500), "{:?}", begun.elapsed());
     }
     // A connection without any bytes gets no answer.
@@ -404,7 +404,7 @@ fn explanations_have_half_of_the_threads_and_the_lowest_priority() {
         let path = format!("/models/{model}/explain");
         send_raw(&server, &request(&path, b"{\"inputs\": \"good\"}"))
     };
-    let mut asked: Vec<_> = ["ngrams", "reviews", "bert", "ngrams"].map(ask).into();
+    let mut requests: Vec<_> = ["ngrams", "reviews", "bert", "ngrams"].map(ask).into();
     hold.wait_until_reached();
     // One at a time, across all models.
     server.wait_for_metric("chumoku_explanations_waiting", 3);
@@ -426,7 +426,7 @@ fn explanations_have_half_of_the_threads_and_the_lowest_priority() {
     // Other requests continue meanwhile.
     assert_eq!(server.post("/models/reviews/predict", &json!({ "inputs": "good" })).status, 200);
     hold.release();
-    for stream in &mut asked {
+    for stream in &mut requests {
         assert_eq!(read_reply(stream).expect("an answer").status, 200);
     }
 }

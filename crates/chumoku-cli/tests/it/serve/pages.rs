@@ -89,9 +89,9 @@ fn without_a_request_log_only_events_are_logged() {
     server.wait_for_line("unchanged");
     server.send_signal("TERM");
     assert_eq!(server.wait_for_exit(), 0);
-    let said = server.output_lines();
-    assert!(said.iter().any(|line| line.starts_with("ending")), "{said:#?}");
-    assert!(said.iter().all(|line| !line.contains("/predict") && !line.contains("404")), "{said:#?}");
+    let output = server.output_lines();
+    assert!(output.iter().any(|line| line.starts_with("ending")), "{output:#?}");
+    assert!(output.iter().all(|line| !line.contains("/predict") && !line.contains("404")), "{output:#?}");
 }
 
 #[cfg(unix)]
@@ -119,17 +119,17 @@ fn a_slow_log_reader_blocks_nothing() {
     let reader = std::thread::spawn(move || {
         all.for_each(|line| kept.lock().unwrap().push(serde_json::from_str(&line).unwrap()));
     });
-    let told = || {
+    let report = || {
         let lines = lines.lock().unwrap();
         let of = |event: &str| lines.iter().filter(|line| line["event"] == event).cloned().collect::<Vec<Value>>();
         (of("request").len() as u64, of("dropped").iter().filter_map(|line| line["lines"].as_u64()).sum::<u64>())
     };
-    wait_until("a line for each request, or its loss", || told().0 + told().1 == 4000);
+    wait_until("a line for each request, or its loss", || report().0 + report().1 == 4000);
     asks(&mut stream);
     let kill = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
     assert!(kill.success() && child.wait().unwrap().success());
     reader.join().unwrap();
-    let (requests, dropped) = told();
+    let (requests, dropped) = report();
     assert!(dropped > 0, "all {requests} were read");
     assert_eq!(requests + dropped, 4001);
     assert_eq!(lines.lock().unwrap().last().unwrap()["event"], "ending");

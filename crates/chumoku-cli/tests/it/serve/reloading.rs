@@ -14,9 +14,9 @@ fn valid_models_are_reloaded_and_invalid_ones_are_not() {
     place.copy_folder(&self::place().path("ngrams"), "model");
     place.copy_folder(&self::place().path("reviews"), "other");
     let mut server = Server::start(&place, &["model"]);
-    let asked = json!({ "inputs": "Slow, cold and not worth the money.", "full": true });
-    let first = server.post_json("/predict", &asked);
-    let next = place.run(&["predict", "other", asked["inputs"].as_str().unwrap(), "--json"]).assert_success().json();
+    let request = json!({ "inputs": "Slow, cold and not worth the money.", "full": true });
+    let first = server.post_json("/predict", &request);
+    let next = place.run(&["predict", "other", request["inputs"].as_str().unwrap(), "--json"]).assert_success().json();
     assert_ne!(first, next);
     server.send_signal("HUP");
     server.wait_for_line("unchanged");
@@ -30,13 +30,13 @@ fn valid_models_are_reloaded_and_invalid_ones_are_not() {
     swap("bad");
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let (server, asked, first, next, is_over) = (&server, &asked, &first, &next, &is_over);
+        let (server, request, first, next, is_over) = (&server, &request, &first, &next, &is_over);
         let client = scope.spawn(move || {
             let mut seen = Vec::new();
             loop {
                 // A request after the reload gets the new model's answer.
                 let is_last = is_over.load(Relaxed);
-                let found = server.post_json("/predict", asked);
+                let found = server.post_json("/predict", request);
                 assert!(found == *first || found == *next, "{found}");
                 if seen.last() != Some(&found) {
                     seen.push(found);
@@ -49,7 +49,7 @@ fn valid_models_are_reloaded_and_invalid_ones_are_not() {
         server.send_signal("HUP");
         let line = server.wait_for_line("keeping the old model");
         assert!(line.contains("model.safetensors"), "{line}");
-        assert_eq!(server.post_json("/predict", asked), *first);
+        assert_eq!(server.post_json("/predict", request), *first);
         swap("other");
         server.send_signal("HUP");
         server.wait_for_line("new model (classifier)");

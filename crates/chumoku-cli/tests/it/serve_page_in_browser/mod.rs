@@ -90,8 +90,8 @@ fn open_page(server: &Server, language: &str) -> Option<Browser> {
 #[track_caller]
 fn assert_quiet(browser: &mut Browser, server: &Server) {
     let own = format!("http://{}/", server.address);
-    for asked in browser.requests() {
-        assert!([&own[..], "about:", "blob:", "data:"].iter().any(|start| asked.starts_with(start)), "{asked}");
+    for request in browser.requests() {
+        assert!([&own[..], "about:", "blob:", "data:"].iter().any(|start| request.starts_with(start)), "{request}");
     }
     let data = browser.text("JSON.stringify({...document.documentElement.dataset})");
     assert!(!data.contains("error") && !data.contains("violation"), "{data}");
@@ -103,9 +103,9 @@ fn assert_quiet(browser: &mut Browser, server: &Server) {
 fn choose_model(browser: &mut Browser, select: &str, model: &str) {
     browser.tab_to(select);
     browser.press("Home");
-    let wanted = browser
+    let index = browser
         .eval(&format!("[...document.getElementById('{select}').options].findIndex(o => o.value === '{model}')"));
-    for _ in 0..wanted.as_u64().unwrap_or_else(|| panic!("{model}: not in {select}")) {
+    for _ in 0..index.as_u64().unwrap_or_else(|| panic!("{model}: not in {select}")) {
         browser.press("ArrowDown");
     }
     assert_eq!(browser.text(&format!("document.getElementById('{select}').value")), model);

@@ -29,8 +29,8 @@ fn a_text_is_classified_and_explained_while_typing() {
         .zip(&explained["attribution"]["whole"].as_array().unwrap()[1..])
         .map(|(word, effect)| {
             let x = effect.as_f64().unwrap();
-            let said = if x.abs() < 0.005 { "0.00".into() } else { format!("{x:+.2}").replace('-', "−") };
-            format!("{}: {said}", word["text"].as_str().unwrap())
+            let shown = if x.abs() < 0.005 { "0.00".into() } else { format!("{x:+.2}").replace('-', "−") };
+            format!("{}: {shown}", word["text"].as_str().unwrap())
         })
         .collect();
     let titles = browser.eval("[...document.querySelectorAll('.colored span')].map(w => w.title)");
@@ -240,13 +240,13 @@ fn a_table_is_classified_and_downloaded() {
         "/predict",
         &json!({ "inputs": [[texts[0]], [texts[1]], [texts[3]], [texts[4]]], "full": true, "model": "reviews" }),
     );
-    let told = |i: usize| format!("{},{}", answers[i]["label"].as_str().unwrap(), answers[i]["probability"]);
+    let answer = |i: usize| format!("{},{}", answers[i]["label"].as_str().unwrap(), answers[i]["probability"]);
     let expected = format!(
         "\u{feff}id,text,predicted label,probability\r\na,It was good.,{}\r\nb,\"Cold, slow and \"\"bad\"\".\",{}\r\nc,,,\r\nd,\"とても良い\n映画でした。\",{}\r\ne,=1+1,{}\r\nr0,",
-        told(0),
-        told(1),
-        told(2),
-        told(3)
+        answer(0),
+        answer(1),
+        answer(2),
+        answer(3)
     );
     assert!(saved.starts_with(&expected), "{}\n{expected}", &saved[..expected.len().min(saved.len())]);
     assert_eq!(saved.matches("Good film number").count(), 70);

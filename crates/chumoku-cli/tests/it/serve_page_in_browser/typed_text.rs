@@ -87,9 +87,9 @@ fn a_text_is_generated_token_by_token() {
     browser.tab_to("writing-text");
     browser.press("Home");
     browser.press("ArrowRight");
-    let said = browser.text("document.getElementById('writing-said').textContent");
+    let text = browser.text("document.getElementById('writing-said').textContent");
     assert_eq!(
-        said,
+        text,
         format!(
             "Token 2 of {}: “{}”, {}",
             tokens.len(),

@@ -60,11 +60,11 @@ impl Server {
     /// Starts the service of a command, on any port.
     pub fn spawn(command: &mut Command) -> Server {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let said: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (lines, kept) = (BufReader::new(child.stderr.take().unwrap()).lines(), said.clone());
+        let output: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (lines, kept) = (BufReader::new(child.stderr.take().unwrap()).lines(), output.clone());
         let reader =
             std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| kept.lock().unwrap().push(line)));
-        let mut server = Server { child, address: String::new(), lines: said, reader: Some(reader) };
+        let mut server = Server { child, address: String::new(), lines: output, reader: Some(reader) };
         let line = server.wait_for_line("http://");
         let (_, rest) = line.split_once("http://").unwrap();
         server.address = rest.split(|c: char| c.is_whitespace() || c == '"' || c == '（').next().unwrap().to_owned();
@@ -188,9 +188,9 @@ impl Server {
         let mut stream = self.connect();
         // The server sends 100 Continue when it starts to read the body.
         stream.write_all(&[&bytes[..at], b"\r\nExpect: 100-continue\r\n\r\n"].concat()).unwrap();
-        let mut told = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
-        stream.read_exact(&mut told).unwrap();
-        assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
+        let mut reply = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
+        stream.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"HTTP/1.1 100 Continue\r\n\r\n");
         stream.write_all(&bytes[at + 4..bytes.len() - 3]).unwrap();
         stream
     }

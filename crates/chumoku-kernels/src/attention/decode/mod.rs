@@ -39,9 +39,9 @@ const PREFETCH_BYTES: usize = 1 << 20;
 
 /// Splits the keys that the query of sequence `s` sees into chunks.
 fn key_chunks(args: &AttentionParams<f32>, s: usize) -> impl Iterator<Item = Range<usize>> + use<> {
-    let seen = args.visible_keys(s, 0);
-    let first = if seen.is_empty() { seen.end } else { seen.start / CHUNK * CHUNK };
-    (first..seen.end).step_by(CHUNK).map(move |start| seen.start.max(start)..seen.end.min(start + CHUNK))
+    let visible = args.visible_keys(s, 0);
+    let first = if visible.is_empty() { visible.end } else { visible.start / CHUNK * CHUNK };
+    (first..visible.end).step_by(CHUNK).map(move |start| visible.start.max(start)..visible.end.min(start + CHUNK))
 }
 
 /// Returns whether scores are computed in tiles, which needs bf16 keys whose rows are whole steps.

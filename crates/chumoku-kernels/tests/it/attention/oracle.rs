@@ -101,14 +101,14 @@ impl Case {
             let query = &data.query[row * dim..][..dim];
             let d_output = &data.d_output[row * value_dim..][..value_dim];
             let kv = h * self.key_heads / self.heads;
-            let seen: Vec<usize> = (0..self.keys(s)).filter(|&j| self.sees(data, (s, h, i), j)).collect();
+            let visible: Vec<usize> = (0..self.keys(s)).filter(|&j| self.sees(data, (s, h, i), j)).collect();
             let key_row = |j: usize| keys.row(s, kv, j);
             let key = |j: usize| &data.key[key_row(j) * dim..][..dim];
             let value = |j: usize| &data.value[key_row(j) * value_dim..][..value_dim];
 
             // Scores, weights and the derivative of the softcap.
             let (mut scores, mut slopes) = (vec![], vec![]);
-            for &j in &seen {
+            for &j in &visible {
                 let product = scale * dot(query, key(j));
                 let capped = self.softcap.map_or(product, |cap| cap * (product / cap).tanh());
                 slopes.push(self.softcap.map_or(1.0, |cap| (product / cap).cosh().powi(-2)));
@@ -127,22 +127,23 @@ impl Case {
             results.log_sum_exp[row] = log_sum_exp;
 
             let output = &mut results.output[row * value_dim..][..value_dim];
-            let kept: Vec<f64> = seen.iter().map(|&j| self.dropout_factor((s, h, i), j)).collect();
-            for ((&j, weight), keep) in seen.iter().zip(&weights).zip(&kept) {
+            let kept: Vec<f64> = visible.iter().map(|&j| self.dropout_factor((s, h, i), j)).collect();
+            for ((&j, weight), keep) in visible.iter().zip(&weights).zip(&kept) {
                 add(output, weight * keep, value(j));
                 add_sizes(&mut terms.output[row * value_dim..][..value_dim], weight * keep, value(j));
             }
 
             // Gradients: of the weights, the scores, the products.
             let d_lse = if self.d_log_sum_exp { data.d_log_sum_exp[row] } else { 0.0 };
-            let d_weights: Vec<f64> = seen.iter().zip(&kept).map(|(&j, keep)| keep * dot(d_output, value(j))).collect();
+            let d_weights: Vec<f64> =
+                visible.iter().zip(&kept).map(|(&j, keep)| keep * dot(d_output, value(j))).collect();
             let mean: f64 = weights.iter().zip(&d_weights).map(|(weight, d)| weight * d).sum();
             // Rounding errors of d score: those of its terms, and that of the weight, which grows with its score.
             let mean_size = dot(
                 &output.iter().map(|x| x.abs()).collect::<Vec<_>>(),
                 &d_output.iter().map(|x| x.abs()).collect::<Vec<_>>(),
             ) + d_lse.abs();
-            for (at, &j) in seen.iter().enumerate() {
+            for (at, &j) in visible.iter().enumerate() {
                 let d_score = weights[at] * (d_weights[at] - mean + d_lse);
                 let size = weights[at] * (d_weights[at].abs() + mean_size);
                 let d_product = scale * d_score * slopes[at];

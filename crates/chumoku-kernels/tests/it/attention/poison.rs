@@ -57,22 +57,22 @@ impl AffectedRows {
         let key_shape = case.key();
         for (row, place) in case.query().places().enumerate() {
             let (s, h, i) = place;
-            let seen: Vec<usize> = (0..case.keys(s)).filter(|&j| case.sees(data, place, j)).collect();
+            let visible: Vec<usize> = (0..case.keys(s)).filter(|&j| case.sees(data, place, j)).collect();
             let key_row = |j: usize| key_shape.row(s, h * case.key_heads / case.heads, j);
             let is_bad = |j: &usize| rows.keys.contains(&key_row(*j)) || rows.values.contains(&key_row(*j));
-            if seen.is_empty() {
+            if visible.is_empty() {
                 continue;
             }
-            let forward = rows.queries.contains(&row) || seen.iter().any(is_bad);
+            let forward = rows.queries.contains(&row) || visible.iter().any(is_bad);
             if forward {
                 reached.outputs.insert(row);
             }
             if forward || rows.d_outputs.contains(&row) {
                 reached.d_queries.insert(row);
-                reached.d_keys.extend(seen.iter().map(|&j| key_row(j)));
+                reached.d_keys.extend(visible.iter().map(|&j| key_row(j)));
                 reached.d_sinks.insert(h);
                 if case.mask.is_some() {
-                    reached.d_mask.extend(seen.iter().map(|&j| case.mask_entry(s, h, i, j).1));
+                    reached.d_mask.extend(visible.iter().map(|&j| case.mask_entry(s, h, i, j).1));
                 }
             }
         }

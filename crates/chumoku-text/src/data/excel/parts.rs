@@ -85,8 +85,8 @@ pub(super) fn check_archive(path: &Path, file: &File) -> Result<bool, DataError>
         })?;
         is_large |= weighed.bytes > MAX_OTHER_BYTES && kind == PartKind::Sheet;
         if kind == PartKind::Strings && !weighed.has_plausible_count() {
-            let said = tr!("its count of shared strings is wrong", "共有文字列の数が正しくありません");
-            return Err(damaged(said));
+            let message = tr!("its count of shared strings is wrong", "共有文字列の数が正しくありません");
+            return Err(damaged(message));
         }
     }
     Ok(is_large)

@@ -98,7 +98,7 @@ pub(crate) fn choose_columns(
     }
     chooser.features = taken;
     let asked_label =
-        options.label.as_deref().map(|wanted| chooser.requested_column(ColumnRole::Label, wanted)).transpose()?;
+        options.label.as_deref().map(|requested| chooser.requested_column(ColumnRole::Label, requested)).transpose()?;
     let pair = match options.text.as_deref() {
         _ if !options.pairs => None,
         Some(wanted) => chooser.requested_pair(wanted)?.map(|pair| (pair, why_text)),
@@ -111,7 +111,7 @@ pub(crate) fn choose_columns(
     let second = pair.map(|(pair, _)| pair[1]);
     let asked_text = match (pair, options.text.as_deref()) {
         (Some((pair, _)), _) => Some(pair[0]),
-        (None, wanted) => wanted.map(|wanted| chooser.requested_column(ColumnRole::Text, wanted)).transpose()?,
+        (None, wanted) => wanted.map(|requested| chooser.requested_column(ColumnRole::Text, requested)).transpose()?,
     };
     if let Some(text) = asked_label.filter(|_| asked_text == asked_label || second == asked_label) {
         let column = layout.columns[text].clone();
@@ -206,13 +206,13 @@ impl<'a> ColumnChooser<'a> {
     }
 
     /// Returns a view of the table with the label column that the options name.
-    pub(crate) fn table_view(&self, asked: Option<usize>) -> TableView<'_> {
+    pub(crate) fn table_view(&self, request: Option<usize>) -> TableView<'_> {
         TableView {
             layout: self.layout,
             rows: self.rows,
             profiles: &self.profiles,
             missing: &self.missing,
-            requested: asked,
+            requested: request,
         }
     }
 
@@ -241,24 +241,24 @@ impl<'a> ColumnChooser<'a> {
 
     /// Returns the sources of the requested features.
     fn requested_features(&self, options: &ReadOptions) -> Result<Vec<FeatureSource>, DataError> {
-        let wanted = &options.features;
+        let requested = &options.features;
         let path = || self.layout.path.clone();
-        let missing: Vec<&str> = wanted.iter().filter(|of| of.value.is_none()).map(|of| of.name.as_str()).collect();
+        let missing: Vec<&str> = requested.iter().filter(|of| of.value.is_none()).map(|of| of.name.as_str()).collect();
         if !missing.is_empty() && !self.layout.has_names() {
             let (names, found) = (list_names(&missing), self.layout.format.to_string());
             return Err(DataError::UnnamedFeatures { path: path(), names, found });
         }
-        let mut found = Vec::with_capacity(wanted.len());
-        for of in wanted {
+        let mut found = Vec::with_capacity(requested.len());
+        for of in requested {
             let beside = match &of.value {
                 Some(value) => FeatureSource::Value(value.clone()),
                 None => FeatureSource::Column(self.requested_column(ColumnRole::Feature, &of.name).map_err(|error| match error {
-                    DataError::NoSuchColumn { path, role, wanted, columns, .. } if of.is_required => {
+                    DataError::NoSuchColumn { path, role, wanted: requested, columns, .. } if of.is_required => {
                         let hint = match of.kind {
                             None => tr!(
                                 "; the model reads it: add the column (an empty one is a missing value), or give one value \
-                                 for all rows, as --set {wanted}=VALUE",
-                                "。モデルがこの列を読みます。列を加えるか（空欄は欠損として扱います）、--set {wanted}=値 で全行に同じ値を\
+                                 for all rows, as --set {requested}=VALUE",
+                                "。モデルがこの列を読みます。列を加えるか（空欄は欠損として扱います）、--set {requested}=値 で全行に同じ値を\
                                  指定してください"
                             ),
                             // Continued training reads many rows, so one value for all does not help.
@@ -267,7 +267,7 @@ impl<'a> ColumnChooser<'a> {
                                 "。モデルがこの列を読みます。列を加えてください（空欄は欠損として扱います）"
                             ),
                         };
-                        DataError::NoSuchColumn { path, role, wanted, columns, hint }
+                        DataError::NoSuchColumn { path, role, wanted: requested, columns, hint }
                     }
                     other => other,
                 })?),
@@ -283,26 +283,26 @@ impl<'a> ColumnChooser<'a> {
     }
 
     /// Returns the column that an option names: exactly, ignoring case, or by its number from 1.
-    pub(crate) fn requested_column(&self, role: ColumnRole, wanted: &str) -> Result<usize, DataError> {
+    pub(crate) fn requested_column(&self, role: ColumnRole, requested: &str) -> Result<usize, DataError> {
         let columns = &self.layout.columns;
         let named = self.layout.has_names() || self.layout.format == Format::FastText;
         let same: [fn(&str) -> String; 2] = [|name| name.trim().to_owned(), |name| name.trim().to_lowercase()];
         for key in same.iter().filter(|_| named) {
-            let found: Vec<usize> = (0..columns.len()).filter(|&c| key(&columns[c]) == key(wanted)).collect();
+            let found: Vec<usize> = (0..columns.len()).filter(|&c| key(&columns[c]) == key(requested)).collect();
             match found.as_slice() {
                 [] => {}
                 [column] => return Ok(*column),
                 several => return Err(self.ambiguous_error(role, several)),
             }
         }
-        match wanted.trim().parse::<usize>() {
+        match requested.trim().parse::<usize>() {
             Ok(number) if (1..=columns.len()).contains(&number) => Ok(number - 1),
             _ => Err(DataError::NoSuchColumn {
                 path: self.layout.path.clone(),
                 role,
-                wanted: wanted.to_owned(),
+                wanted: requested.to_owned(),
                 columns: self.describe_all(),
-                hint: self.missing_column_hint(role, wanted, named),
+                hint: self.missing_column_hint(role, requested, named),
             }),
         }
     }
@@ -325,18 +325,18 @@ impl<'a> ColumnChooser<'a> {
     /// Returns the two columns whose names form a pair.
     fn pair_by_name(&self) -> Option<[usize; 2]> {
         let names: Vec<String> = self.layout.columns.iter().map(|name| fold_name(name)).collect();
-        let place = |wanted: &str| names.iter().position(|name| name == wanted);
+        let place = |requested: &str| names.iter().position(|name| name == requested);
         let is_named = self.layout.has_names();
         PAIR_NAMES.iter().filter(|_| is_named).find_map(|[first, second]| Some([place(first)?, place(second)?]))
     }
 
     /// Suggests a fix for a missing column: a similar name or, without one, how to name a column.
-    fn missing_column_hint(&self, role: ColumnRole, wanted: &str, is_named: bool) -> String {
+    fn missing_column_hint(&self, role: ColumnRole, requested: &str, is_named: bool) -> String {
         let flag = role.flag();
         if !is_named {
             return tr!("; name one by its number, as {flag} 1", "。{flag} 1 のように番号で指定してください");
         }
-        let meant = did_you_mean(wanted, self.layout.columns.iter().map(String::as_str));
+        let meant = did_you_mean(requested, self.layout.columns.iter().map(String::as_str));
         match meant.is_empty() {
             true => tr!("; name one of these with {flag}", "。このいずれかを {flag} で指定してください"),
             false => meant,
@@ -493,10 +493,10 @@ impl<'a> ColumnChooser<'a> {
     pub(crate) fn choose_label_reading(
         &self,
         texts: &[usize],
-        asked: Option<usize>,
+        requested: Option<usize>,
     ) -> Result<Option<(LabelCandidate, Option<String>)>, DataError> {
         let taken: Vec<usize> = texts.iter().chain(&self.features).copied().collect();
-        let found = self.table_view(asked).readings_for_any_task(&taken);
+        let found = self.table_view(requested).readings_for_any_task(&taken);
         match tied_readings(&found) {
             [] => Ok(None),
             [(_, best)] => Ok(Some((best.clone(), close_runner_up(&found).map(|next| next.describe(self.layout))))),
@@ -554,8 +554,8 @@ impl<'a> ColumnChooser<'a> {
         DataError::AmbiguousColumn { path: self.layout.path.clone(), role, candidates, advice: advice.into() }
     }
 
-    pub(crate) fn no_column_error(&self, role: ColumnRole, wanted: &'static str) -> DataError {
-        no_column_error(self.layout, role, wanted, self.describe_all())
+    pub(crate) fn no_column_error(&self, role: ColumnRole, requested: &'static str) -> DataError {
+        no_column_error(self.layout, role, requested, self.describe_all())
     }
 
     /// Describes all columns, for a message.
@@ -580,7 +580,7 @@ impl<'a> ColumnChooser<'a> {
 pub(crate) fn no_column_error(
     layout: &TableLayout,
     role: ColumnRole,
-    wanted: &'static str,
+    requested: &'static str,
     columns: String,
 ) -> DataError {
     let pick = |en, ja| lang().pick(en, ja);
@@ -614,5 +614,5 @@ pub(crate) fn no_column_error(
             ),
         ),
     };
-    DataError::NoColumn { path: layout.path.clone(), role, wanted, columns, advice }
+    DataError::NoColumn { path: layout.path.clone(), role, wanted: requested, columns, advice }
 }

@@ -59,8 +59,8 @@ pub(crate) fn score_header(first: &[String], below: &[&[String]], options: &Read
     if let Some(header) = options.header {
         return HeaderScore::certain(header);
     }
-    let named = |wanted: &str| {
-        !is_number(wanted) && first.iter().any(|name| name.trim().to_lowercase() == wanted.trim().to_lowercase())
+    let named = |requested: &str| {
+        !is_number(requested) && first.iter().any(|name| name.trim().to_lowercase() == requested.trim().to_lowercase())
     };
     let names_fields = |options: &ReadOptions, pairs: bool| {
         let (text, label) = (options.text.as_deref(), options.label.as_deref());

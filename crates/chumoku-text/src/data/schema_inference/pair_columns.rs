@@ -164,9 +164,12 @@ pub(crate) fn choose_pair(
     let filled = chooser.with_training_options(options);
     let options = filled.as_ref().unwrap_or(options);
     let source =
-        options.text.as_deref().map(|wanted| chooser.requested_column(ColumnRole::Source, wanted)).transpose()?;
-    let target =
-        options.label.as_deref().map(|wanted| chooser.requested_column(ColumnRole::Target, wanted)).transpose()?;
+        options.text.as_deref().map(|requested| chooser.requested_column(ColumnRole::Source, requested)).transpose()?;
+    let target = options
+        .label
+        .as_deref()
+        .map(|requested| chooser.requested_column(ColumnRole::Target, requested))
+        .transpose()?;
     let Some(asked) = source.or(target) else {
         return choose_by_name_or_content(&chooser);
     };
@@ -185,15 +188,19 @@ pub(crate) fn choose_pair(
 }
 
 /// Chooses the other column of a pair if the options name one.
-fn choose_partner(chooser: &ColumnChooser, asked: usize, role: ColumnRole) -> Result<(usize, &'static str), DataError> {
+fn choose_partner(
+    chooser: &ColumnChooser,
+    requested: usize,
+    role: ColumnRole,
+) -> Result<(usize, &'static str), DataError> {
     let names = if chooser.layout.has_names() { pair_by_names(&chooser.layout.columns) } else { None };
     match names {
-        Some(pair) if pair.source == asked => return Ok((pair.target, pair.target_why)),
-        Some(pair) if pair.target == asked => return Ok((pair.source, pair.source_why)),
+        Some(pair) if pair.source == requested => return Ok((pair.target, pair.target_why)),
+        Some(pair) if pair.target == requested => return Ok((pair.source, pair.source_why)),
         _ => {}
     }
     let left: Vec<usize> =
-        (0..chooser.profiles.len()).filter(|&c| c != asked && !chooser.profiles[c].is_nested).collect();
+        (0..chooser.profiles.len()).filter(|&c| c != requested && !chooser.profiles[c].is_nested).collect();
     if let [only] = left.as_slice() {
         return Ok((*only, the_only_other()));
     }

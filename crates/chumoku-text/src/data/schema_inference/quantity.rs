@@ -55,6 +55,17 @@ impl QuantityFormat {
         let same_sign = self.decimal.is_none() || other.decimal.is_none() || self.decimal == other.decimal;
         same_unit && same_sign && !(both_ways && is_scale)
     }
+
+    /// Adds a format to that of a column. Returns whether this changed the column's.
+    pub(crate) fn merge(&mut self, other: &QuantityFormat) -> bool {
+        let before = self.clone();
+        if self.affix.is_empty() {
+            self.affix.clone_from(&other.affix);
+        }
+        self.is_bare |= other.is_bare;
+        self.decimal = self.decimal.or(other.decimal);
+        *self != before
+    }
 }
 
 impl Quantity {
@@ -89,14 +100,15 @@ impl Quantity {
         Some(Quantity { value, format: QuantityFormat { is_bare: around.is_empty(), affix: around, decimal } })
     }
 
+    /// Returns whether both have one unit, or one of them has none. Their decimal separators may differ.
+    pub(crate) fn has_unit_of(&self, other: &Quantity) -> bool {
+        QuantityFormat { decimal: None, ..self.format.clone() }.is_compatible_with(&other.format)
+    }
+
     /// Returns whether the number has the format of its column so far, and adds its format to it.
     pub(crate) fn fits_column(&self, form: &mut QuantityFormat) -> bool {
         let goes = self.format.is_compatible_with(form);
-        if form.affix.is_empty() {
-            form.affix.clone_from(&self.format.affix);
-        }
-        form.is_bare |= self.format.is_bare;
-        form.decimal = form.decimal.or(self.format.decimal);
+        form.merge(&self.format);
         goes
     }
 }

@@ -23,6 +23,7 @@ use super::dataset::MIN_TRAINING_ROWS;
 use super::error::{DataError, SourceLocation};
 use super::format::{Format, ReadOptions};
 use super::json_lines::JsonLinesReader;
+use super::label_variants::FileLabels;
 use super::lines::LineReader;
 use super::open::{FileContent, open_path};
 use super::record::SkippedRows;
@@ -303,6 +304,11 @@ fn ensure_not_empty(path: &Path, texts: SpanDataset) -> Result<SpanDataset, Data
 }
 
 impl SpanDataset {
+    /// Returns the labels of each file, in order.
+    pub fn labels_by_file(&self) -> Vec<FileLabels<'_>> {
+        self.files.group_labels(self.examples.iter().map(|example| example.spans.iter().map(|span| &span.label)))
+    }
+
     /// Returns the location of an example, counted from 0.
     pub fn location(&self, row: usize) -> SourceLocation {
         self.files.location(row, self.examples.get(row).map_or(0, |example| example.line))

@@ -44,10 +44,10 @@ fn columns_without_known_names_are_chosen_by_content() {
         let options = ReadOptions { text: Some(text.into()), label: Some(label.into()), ..labeled() };
         let source = RowSource::open(&folder.path("a.csv"), &options).unwrap();
         assert_eq!((source.columns().text, source.columns().label), (1, Some(0)));
-        let said = source.describe();
+        let message = source.describe();
         assert!(
-            said.contains("text = column “when” (as requested), label = column “uuid” (as requested); not used: "),
-            "{said}"
+            message.contains("text = column “when” (as requested), label = column “uuid” (as requested); not used: "),
+            "{message}"
         );
     }
     // The clearest name is chosen. The other columns are not used.
@@ -69,8 +69,8 @@ fn prediction_keeps_all_columns_of_a_labeled_file() {
 #[test]
 fn feature_columns_come_with_the_text_and_have_no_other_role() {
     let asking = |names: &[&str]| {
-        let asked = |name: &&str| FeatureRequest { name: (*name).to_owned(), ..FeatureRequest::default() };
-        ReadOptions { features: names.iter().map(asked).collect(), ..labeled() }
+        let request = |name: &&str| FeatureRequest { name: (*name).to_owned(), ..FeatureRequest::default() };
+        ReadOptions { features: names.iter().map(request).collect(), ..labeled() }
     };
     let folder = Folder::new();
     // Without options, `category` would be the label, and `body` the text.
@@ -79,8 +79,8 @@ fn feature_columns_come_with_the_text_and_have_no_other_role() {
     // Features named like the text or the label require explicit options.
     assert!(matches!(RowSource::open(&path, &asking(&["Category", "body"])), Err(DataError::ColumnInUse { .. })));
     let asking = |names: &[&str]| {
-        let said = |name: &str| Some(name.to_owned());
-        ReadOptions { text: said("words"), label: said("kind"), ..asking(names) }
+        let named = |name: &str| Some(name.to_owned());
+        ReadOptions { text: named("words"), label: named("kind"), ..asking(names) }
     };
     let source = RowSource::open(&path, &asking(&["Category", "body"])).unwrap();
     assert_eq!((source.columns().text, source.columns().label), (2, Some(3)));

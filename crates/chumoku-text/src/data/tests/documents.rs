@@ -74,20 +74,22 @@ fn rows_are_documents() {
 #[test]
 fn bad_lines_and_rows_are_reported_or_skipped() {
     let folder = Folder::new();
-    let said = |path: &Path, options: &ReadOptions| {
+    let message = |path: &Path, options: &ReadOptions| {
         folder.message(&load_documents(path, DocumentBreaks::Auto, options).unwrap_err())
     };
     let long = format!("one\n{}\nthree\n", "x".repeat(MAX_TEXT_BYTES as usize + 1));
     let path = folder.file("a.txt", long);
-    assert!(said(&path, &ReadOptions::default()).starts_with("a.txt:2: reading a line: expected at most 16 MiB"));
+    assert!(message(&path, &ReadOptions::default()).starts_with("a.txt:2: reading a line: expected at most 16 MiB"));
     let documents = load_documents(&path, DocumentBreaks::Auto, &skipping()).unwrap();
     assert_eq!((documents.texts[0].as_str(), documents.skipped.count), ("one\nthree\n", 1));
     let empty = folder.file("b.txt", "\n \n".repeat(40_000));
-    assert!(said(&empty, &skipping()).starts_with("b.txt: reading the data: expected rows, found an empty file"));
+    assert!(message(&empty, &skipping()).starts_with("b.txt: reading the data: expected rows, found an empty file"));
     let bad = folder.file("c.txt", b"one\ntw\xff");
-    assert!(said(&bad, &skipping()).starts_with("c.txt:2:3: reading text: expected UTF-8"));
+    assert!(message(&bad, &skipping()).starts_with("c.txt:2:3: reading text: expected UTF-8"));
     let rows = folder.file("d.jsonl", "{\"text\":\"a b\"}\n{\"text\":\" \"}\n");
-    assert!(said(&rows, &ReadOptions::default()).starts_with("d.jsonl:2: reading the text: expected some characters"));
+    assert!(
+        message(&rows, &ReadOptions::default()).starts_with("d.jsonl:2: reading the text: expected some characters")
+    );
     assert_eq!(load_documents(&rows, DocumentBreaks::Auto, &skipping()).unwrap().skipped.count, 1);
 }
 

@@ -7,15 +7,18 @@ fn missing_files_and_folders() {
     let folder = Folder::new();
     folder.file("train.csv", "x");
     folder.file("notes.md", "x");
-    let said = |name: &str| folder.message(&load_labeled(&folder.path(name), &labeled()).unwrap_err());
+    let message = |name: &str| folder.message(&load_labeled(&folder.path(name), &labeled()).unwrap_err());
     assert_eq!(
-        said("trian.csv"),
+        message("trian.csv"),
         "trian.csv: opening the data: expected a file, found nothing of that name; did you mean “train.csv”?"
     );
-    assert_eq!(said("other"), "other: opening the data: expected a file, found nothing of that name; check the path");
-    assert!(said("part-*.csv").ends_with("; the shell did not expand the pattern: name each file"));
     assert_eq!(
-        said("train.csv/x"),
+        message("other"),
+        "other: opening the data: expected a file, found nothing of that name; check the path"
+    );
+    assert!(message("part-*.csv").ends_with("; the shell did not expand the pattern: name each file"));
+    assert_eq!(
+        message("train.csv/x"),
         "train.csv/x: opening the data: expected a file, found nothing of that name; check the path"
     );
     let error = load_labeled(folder.0.path(), &labeled()).unwrap_err().to_string();
@@ -97,11 +100,11 @@ fn nul_bytes() {
 fn damaged_gzip() {
     let content: String = (0..5000).map(|i| format!("text number {},{}\n", i * 7919 % 5000, i % 2)).collect();
     let whole = gz(&content);
-    let said = message("a.csv.gz", &whole[..whole.len() / 2], &labeled());
-    let (start, rest) = said.split_once(" after line ").unwrap();
+    let error = message("a.csv.gz", &whole[..whole.len() / 2], &labeled());
+    let (start, rest) = error.split_once(" after line ").unwrap();
     assert_eq!(start, "a.csv.gz: decompressing gzip: expected the end of the stream, found a truncated file");
     let (line, advice) = rest.split_once("; ").unwrap();
-    assert!((1000..4999).contains(&line.parse::<u32>().unwrap()), "{said}");
+    assert!((1000..4999).contains(&line.parse::<u32>().unwrap()), "{error}");
     assert_eq!(advice, "download or compress the file again");
 
     let advice = "download or compress the file again";
@@ -113,10 +116,10 @@ fn damaged_gzip() {
     let mut damaged = whole.clone();
     let end = damaged.len() - 8;
     damaged[end] ^= 1;
-    let said = message("a.csv.gz", &damaged, &labeled());
-    assert!(said.starts_with(&format!("a.csv.gz: {expected} damage (")), "{said}");
+    let error = message("a.csv.gz", &damaged, &labeled());
+    assert!(error.starts_with(&format!("a.csv.gz: {expected} damage (")), "{error}");
     // Skipping rows does not skip the rest of a damaged file.
-    assert_eq!(message("a.csv.gz", &damaged, &skipping()), said);
+    assert_eq!(message("a.csv.gz", &damaged, &skipping()), error);
 }
 
 #[test]
@@ -133,8 +136,8 @@ fn unsupported_formats_are_named() {
     );
     let mut tar = vec![b'x'; 600];
     tar[257..262].copy_from_slice(b"ustar");
-    let said = message("a.tar.gz", gz(&tar), &labeled());
-    assert_eq!(said, format!("a.tar.gz: {expected} a tar archive; unpack it first"));
+    let message = message("a.tar.gz", gz(&tar), &labeled());
+    assert_eq!(message, format!("a.tar.gz: {expected} a tar archive; unpack it first"));
 }
 
 #[test]
@@ -175,10 +178,10 @@ fn bad_json() {
 
 #[test]
 fn messages_escape_control_characters() {
-    let said = message(
+    let message = message(
         "a.jsonl",
         "{\"te\\u001b[31mxt\\n\":\"a b\",\"x\":1}\n",
         &ReadOptions { text: Some("y".into()), ..labeled() },
     );
-    assert!(said.contains("“te\\u{1b}[31mxt\\n”"), "{said}");
+    assert!(message.contains("“te\\u{1b}[31mxt\\n”"), "{message}");
 }

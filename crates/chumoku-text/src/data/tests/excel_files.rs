@@ -74,10 +74,10 @@ fn the_first_sheet_is_read_unless_another_is_named() {
     let named = |sheet: &str| ReadOptions { sheet: Some(sheet.to_owned()), ..labeled() };
     assert_eq!(read(&folder, "a.xlsx", &bytes, &named("もう一つ")).0, owned(&[("x", "a"), ("y", "b")]));
     assert_eq!(read(&folder, "a.xlsx", &bytes, &named("data")).0.len(), 3);
-    let said = |sheet: &str| folder.message(&load_labeled(&folder.path("a.xlsx"), &named(sheet)).unwrap_err());
-    let unknown = said("Date");
+    let message = |sheet: &str| folder.message(&load_labeled(&folder.path("a.xlsx"), &named(sheet)).unwrap_err());
+    let unknown = message("Date");
     assert!(unknown.contains("choosing the sheet: expected “Date”") && unknown.contains("“Data”"), "{unknown}");
-    assert!(said("Notes").contains("empty"), "{}", said("Notes"));
+    assert!(message("Notes").contains("empty"), "{}", message("Notes"));
 }
 
 #[test]
@@ -159,9 +159,9 @@ fn a_value_outside_the_table_is_a_row_error() {
         sheet.write_string(1_050, 5, "look here").unwrap();
     };
     let path = folder.file("a.xlsx", book(&[("Data", &fill)]));
-    let said = folder.message(&load_labeled(&path, &labeled()).unwrap_err());
+    let message = folder.message(&load_labeled(&path, &labeled()).unwrap_err());
     assert_eq!(
-        said,
+        message,
         "a.xlsx, row 1051: reading an Excel row: expected values in the columns that the first rows have (A, B), found one in \
          cell F1051; clear the cell or give its column a header, or leave such rows out with --skip-bad-rows"
     );
@@ -206,56 +206,56 @@ const ROWS: &str = "<row r=\"1\"><c r=\"A1\" t=\"s\"><v>0</v></c><c r=\"B1\" t=\
 fn oversized_parts_are_refused_before_reading() {
     let folder = Folder::new();
     assert_eq!(read(&folder, "a.xlsx", &packed(&sheet(ROWS), STRINGS), &labeled()).0, owned(&[("a film", "good")]));
-    let said = |sheet: &str, strings: &str| {
+    let message = |sheet: &str, strings: &str| {
         let error = load_labeled(&folder.file("a.xlsx", packed(sheet, strings)), &labeled()).unwrap_err();
         assert!(error.is_usage(), "{error}");
         folder.message(&error)
     };
     let long = "a".repeat(33 << 20);
-    let text = said(&sheet(ROWS), &format!("<sst><si><t>{long}</t></si></sst>"));
+    let text = message(&sheet(ROWS), &format!("<sst><si><t>{long}</t></si></sst>"));
     assert!(text.contains("“xl/sharedStrings.xml” has more than 32") && text.contains("without a tag"), "{text}");
-    assert!(said(&sheet(&format!("<row><c t=\"str\"><v>{long}</v></c></row>")), STRINGS).contains("without a tag"));
-    let claimed = said(&sheet(ROWS), &STRINGS.replace("<sst>", "<sst uniqueCount=\"99999999999\">"));
+    assert!(message(&sheet(&format!("<row><c t=\"str\"><v>{long}</v></c></row>")), STRINGS).contains("without a tag"));
+    let claimed = message(&sheet(ROWS), &STRINGS.replace("<sst>", "<sst uniqueCount=\"99999999999\">"));
     assert!(
         claimed.contains("count of shared strings is wrong") && claimed.contains("save the sheet as CSV"),
         "{claimed}"
     );
     // A cell in the last row of the sheet takes no memory.
-    let far = said(&sheet(&format!("{ROWS}<row r=\"3\"><c r=\"XFD3\" t=\"s\"><v>0</v></c></row>")), STRINGS);
+    let far = message(&sheet(&format!("{ROWS}<row r=\"3\"><c r=\"XFD3\" t=\"s\"><v>0</v></c></row>")), STRINGS);
     assert!(far.contains("row 3: reading a header: expected at most"), "{far}");
     // Neither do many cells with the same long string.
     let shared = format!("<sst><si><t>text</t></si><si><t>label</t></si><si><t>{}</t></si></sst>", &long[..16 << 20]);
     let wide: String = (0..40).map(|_| "<c t=\"s\"><v>2</v></c>").collect();
-    let row = said(&sheet(&format!("<row>{wide}</row>")), &shared);
+    let row = message(&sheet(&format!("<row>{wide}</row>")), &shared);
     assert!(row.contains("row 1: reading a row: expected at most 32"), "{row}");
 }
 
 #[test]
 fn unreadable_workbooks_are_refused_with_advice() {
     let folder = Folder::new();
-    let said = |name: &str, bytes: &[u8]| {
+    let message = |name: &str, bytes: &[u8]| {
         let error = load_labeled(&folder.file(name, bytes), &labeled()).unwrap_err();
         assert!(error.is_usage(), "{error}");
         folder.message(&error)
     };
     let old = [&b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"[..], &[0; 600]].concat();
-    let text = said("a.xls", &old);
+    let text = message("a.xls", &old);
     assert!(text.contains("(.xls)") && text.contains("save it as an Excel workbook (.xlsx)"), "{text}");
     let name: Vec<u8> = "EncryptedPackage".encode_utf16().flat_map(u16::to_le_bytes).collect();
-    let text = said("a.xlsx", &[old, name].concat());
+    let text = message("a.xlsx", &[old, name].concat());
     assert!(
         text.contains("found a workbook that a password protects") && text.contains("without a password"),
         "{text}"
     );
-    let text = said("a.xlsx", b"text,label\na film,good\n");
+    let text = message("a.xlsx", b"text,label\na film,good\n");
     assert!(text.contains("reading Excel") && text.contains("no zip archive"), "{text}");
     let ods = b"PK\x03\x04....mimetypeapplication/vnd.oasis.opendocument.spreadsheet";
-    assert!(said("a.ods", ods).contains("(.ods); save it as an Excel workbook (.xlsx)"));
+    assert!(message("a.ods", ods).contains("(.ods); save it as an Excel workbook (.xlsx)"));
     let bytes = book(&[("Data", &reviews)]);
-    let text = said("a.xlsx", &bytes[..bytes.len() / 2]);
+    let text = message("a.xlsx", &bytes[..bytes.len() / 2]);
     assert!(text.contains("reading Excel: expected a whole, undamaged workbook"), "{text}");
     let cut = packed("<worksheet><sheetData><row r=\"1\"><c t=\"s\"><v>0</v></c>", STRINGS);
-    assert!(said("a.xlsx", &cut).contains("reading Excel"));
+    assert!(message("a.xlsx", &cut).contains("reading Excel"));
 }
 
 #[test]

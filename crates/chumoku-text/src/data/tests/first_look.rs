@@ -108,9 +108,9 @@ fn flag_columns_yield_to_a_label_and_both_are_named() {
     assert!(look("a.csv", &content).unwrap().1.contains("“Dept”"));
     // Flags next to a column of words are ambiguous.
     let content = flags("text,urgent,billing,spam,queue", &|i| ["front", "back"][i * 7 % 5 % 2]);
-    let said = look("a.csv", &content).unwrap_err();
+    let message = look("a.csv", &content).unwrap_err();
     for part in ["a.csv: choosing what to predict", "--label queue", "--labels urgent,billing,spam"] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(message.contains(part), "{part}: {message}");
     }
     // The number of flags does not matter.
     let content = table("text,a,b,c,d,e,f,g,h,outcome", 60, |i| {
@@ -136,8 +136,8 @@ fn flag_columns_yield_to_a_label_and_both_are_named() {
     assert!(look("a.csv", &content).unwrap().1.contains("“team”"));
     // A single flag among attributes is ambiguous.
     let content = table("text,is_spam,country", 60, |i| format!("{},{},{}", words(i), i % 2, ["DE", "FR"][i / 3 % 2]));
-    let said = look("a.csv", &content).unwrap_err();
-    assert!(said.contains("“is_spam”") && said.contains("“country”") && said.contains("--label"), "{said}");
+    let message = look("a.csv", &content).unwrap_err();
+    assert!(message.contains("“is_spam”") && message.contains("“country”") && message.contains("--label"), "{message}");
 }
 
 #[test]
@@ -179,14 +179,17 @@ fn a_measure_next_to_words_is_decided_by_the_caller() {
         ),
         ("a.csv", "text,country,price", &|i| format!("{},{},{}", words(i), product(i), price(i)), ["country", "price"]),
     ] {
-        let said = look(name, table(header, 100, row)).unwrap_err();
+        let message = look(name, table(header, 100, row)).unwrap_err();
         for column in columns {
-            assert!(said.contains(&format!("column “{column}”")) && said.contains("--label"), "{header}: {said}");
+            assert!(
+                message.contains(&format!("column “{column}”")) && message.contains("--label"),
+                "{header}: {message}"
+            );
         }
         // A flag decides, and so does the task.
         for (column, task) in columns.map(|column| (column, ["price", "Betrag", "hours", "cost"].contains(&column))) {
-            let asked = ReadOptions { label: Some(column.into()), ..ReadOptions::default() };
-            let (found, _) = look_with(name, table(header, 100, row), &asked).unwrap();
+            let options = ReadOptions { label: Some(column.into()), ..ReadOptions::default() };
+            let (found, _) = look_with(name, table(header, 100, row), &options).unwrap();
             assert_eq!(found, if task { TrainingTask::Score } else { TrainingTask::Classify }, "{header}: {column}");
         }
     }
@@ -260,16 +263,16 @@ fn headers_of_forms_and_exports_are_detected() {
         ("Beschreibung des Vorfalls;Dringlichkeit", &|i| format!("{};{}", words(i), ["hoch", "mittel"][i % 2])),
         ("mensaje,spam", &|i| format!("{},{}", words(i), ["spam", "ham"][i % 2])),
     ] {
-        let said = chosen("a.csv", table(header, 40, row)).description;
-        assert!(said.contains("with a header"), "{said}");
+        let message = chosen("a.csv", table(header, 40, row)).description;
+        assert!(message.contains("with a header"), "{message}");
     }
     // A sentence above texts, with a new value above classes, is ambiguous.
     let open =
         table("Bitte beschreiben Sie Ihr Anliegen so genau wie möglich.,Art des Anliegens (Pflichtfeld)", 60, |i| {
             format!("{},{}", words(i), ["x1", "y1"][i % 2])
         });
-    let said = message("a.csv", open, &labeled());
-    assert!(said.contains("--header yes or --header no"), "{said}");
+    let message = message("a.csv", open, &labeled());
+    assert!(message.contains("--header yes or --header no"), "{message}");
     // Data rows are not headers.
     for row in [
         &(|i: usize| format!("{},{}", words(i), ["spam", "ham"][i % 2])) as &dyn Fn(usize) -> String,
@@ -277,8 +280,8 @@ fn headers_of_forms_and_exports_are_detected() {
         &|i| format!("2025-03-{:02},{},{}", 1 + i % 28, words(i), ["spam", "ham"][i % 2]),
         &|i| format!("{},{}", ["spam", "ham"][i % 2], words(i)),
     ] {
-        let said = chosen("a.csv", table(&row(0), 40, |i| row(i + 1))).description;
-        assert!(said.contains("without a header"), "{said}");
+        let message = chosen("a.csv", table(&row(0), 40, |i| row(i + 1))).description;
+        assert!(message.contains("without a header"), "{message}");
     }
 }
 
@@ -315,9 +318,9 @@ fn identifiers_are_not_chosen_as_text() {
     ] {
         let content =
             table(header, 60, |i| format!("{},{},{}", id(i), ["Chat", "Mail"][i / 2 % 2], ["refund", "bug"][i % 2]));
-        let said = look("a.csv", &content).unwrap_err();
+        let message = look("a.csv", &content).unwrap_err();
         for part in ["a.csv: choosing the text column", "identifiers", "“channel”", "--text"] {
-            assert!(said.contains(part), "{part}: {said}");
+            assert!(message.contains(part), "{part}: {message}");
         }
     }
     let tweets = table("4,1467810369,Mon Apr 06 22:19:45 PDT 2009,NO_QUERY,user0,a first message here", 60, |i| {
@@ -346,8 +349,11 @@ fn identifiers_are_not_chosen_as_text() {
 fn missing_values_are_not_classes() {
     for word in ["NaN", "nan", "NULL", "null", "N/A", "?", "NA", "<NA>", "#N/A"] {
         let content = table("text,label", 60, |i| format!("{},{}", words(i), ["x", "y", word][i % 3]));
-        let said = message("a.csv", &content, &labeled());
-        assert!(said.starts_with("a.csv:4") && said.contains(word) && said.contains("--missing none"), "{said}");
+        let message = message("a.csv", &content, &labeled());
+        assert!(
+            message.starts_with("a.csv:4") && message.contains(word) && message.contains("--missing none"),
+            "{message}"
+        );
         let folder = Folder::new();
         let path = folder.file("a.csv", &content);
         let dataset = load_labeled(&path, &skipping()).unwrap();
@@ -399,8 +405,8 @@ fn lists_of_one_label_are_classes() {
         + "{\"text\":\"one more\",\"label\":[\"ham\",\"spam\"]}\n";
     let several = rows("label", &|i| [r#"["ham"]"#, r#"["ham","spam"]"#][i % 2].to_owned());
     assert_eq!(look("a.jsonl", several).unwrap().0, TrainingTask::Labels);
-    let said = message("a.jsonl", content.repeat(30), &labeled());
-    assert!(said.starts_with("a.jsonl:41") && said.contains("--task labels"), "{said}");
+    let message = message("a.jsonl", content.repeat(30), &labeled());
+    assert!(message.starts_with("a.jsonl:41") && message.contains("--task labels"), "{message}");
     // Brackets may be part of a class name.
     let content = table("text,label", 40, |i| format!("{},{}", words(i), ["[A]", "[B]"][i % 2]));
     assert_eq!(pairs(&Folder::new().file("a.csv", &content), &labeled())[0].1, "[A]");
@@ -414,8 +420,8 @@ fn a_second_text_column_is_suggested() {
     let Chosen { text, description: said, .. } = chosen("a.csv", &content);
     assert!(text == "Description" && said.contains("--text Subject,Description"), "{said}");
     let content = content.replace("Subject,Description,Priority", "first part,second part,Priority");
-    let said = message("a.csv", content.replace(" and then some more words", ""), &labeled());
-    assert!(said.contains("--text first part,second part"), "{said}");
+    let message = message("a.csv", content.replace(" and then some more words", ""), &labeled());
+    assert!(message.contains("--text first part,second part"), "{message}");
 }
 
 #[test]
@@ -436,8 +442,8 @@ fn values_inside_objects_have_paths() {
     // Rows keep their objects.
     let record = RowSource::open(&path, &labeled()).unwrap().records().next().unwrap().unwrap();
     assert_eq!(serde_json::to_string(&record.object).unwrap() + "\n", content.split_inclusive('\n').next().unwrap());
-    let said = message("b.jsonl", &content, &asking("message", "message.meta.kind"));
-    assert!(said.contains("message.body"), "{said}");
+    let message = message("b.jsonl", &content, &asking("message", "message.meta.kind"));
+    assert!(message.contains("message.body"), "{message}");
     // A key that contains a point takes precedence over a path.
     let content = "{\"a.b\":\"one text\",\"label\":\"x\"}\n{\"a.b\":\"two text\",\"label\":\"y\"}\n";
     assert_eq!(pairs(&folder.file("c.jsonl", content), &asking("a.b", "label"))[0].0, "one text");
@@ -461,9 +467,9 @@ fn arrays_inside_objects_are_read_or_reported() {
         format!("{{\"train\": [{}], \"test\": [{}]}}", rows(6).replace('\n', ""), rows(2).replace('\n', "")),
         format!("{{\n\"train\": [{}],\n\"test\": [{}]\n}}", rows(6), rows(2)),
     ] {
-        let said = message("a.json", content, &labeled());
+        let message = message("a.json", content, &labeled());
         for part in ["“train”", "“test”", "jq .train"] {
-            assert!(said.contains(part), "{part}: {said}");
+            assert!(message.contains(part), "{part}: {message}");
         }
     }
 }
@@ -484,8 +490,11 @@ fn a_wrong_encoding_is_detected() {
         table("text,label", 40, |i| format!("Grüße aus Köln, schön {i},{}", ["x", "y"][i % 2]).replacen(',', "", 1));
     let of = |encoding: &str| ReadOptions { encoding: Some(encoding.into()), ..labeled() };
     for encoding in ["latin-1", "windows-1252", "shift_jis", "iso-8859-15", "utf-16le", "utf-16be"] {
-        let said = message("a.csv", &content, &of(encoding));
-        assert!(said.starts_with("a.csv: ") && said.contains("found UTF-8") && said.contains("--encoding"), "{said}");
+        let message = message("a.csv", &content, &of(encoding));
+        assert!(
+            message.starts_with("a.csv: ") && message.contains("found UTF-8") && message.contains("--encoding"),
+            "{message}"
+        );
     }
     // Also if it shows only after the head used for detection.
     let late =
@@ -520,8 +529,8 @@ fn training_options_fill_unset_options_if_they_fit() {
     assert!(!source.describe().contains("decoded"), "{}", source.describe());
     let other = table("text,kind", 30, |i| format!("{},{}", words(i), ["x", "y"][i % 2]));
     assert_eq!(RowSource::open(&folder.file("c.csv", other), &like(&of)).unwrap().columns().text, 0);
-    let asked = ReadOptions { text: Some("note".into()), ..like(&of) };
-    assert_eq!(RowSource::open(&folder.path("b.csv"), &asked).unwrap().columns().text, 2);
+    let options = ReadOptions { text: Some("note".into()), ..like(&of) };
+    assert_eq!(RowSource::open(&folder.path("b.csv"), &options).unwrap().columns().text, 2);
     // The delimiter, if the file contains it, and the header.
     let of =
         ReadOptions { format: Some(Format::Csv { delimiter: '|' }), header: Some(false), ..ReadOptions::default() };
@@ -563,7 +572,7 @@ fn files_with_the_same_columns_are_concatenated() {
     let second = folder.file("b.csv", table("text,label", 20, rows(20)));
     let options = options_for_all_files(&first, std::slice::from_ref(&second), &labeled()).unwrap();
     let mut all = load_labeled(&first, &options).unwrap();
-    all.append(load_labeled(&second, &options).unwrap());
+    all.append(load_labeled(&second, &options).unwrap()).unwrap();
     let texts: Vec<String> = all.examples.iter().map(|example| example.text.clone()).collect();
     assert_eq!(texts, (0..40).map(words).collect::<Vec<_>>());
     for (name, content) in [("c.csv", table("text,kind", 20, rows(0))), ("d.csv", table(&rows(0)(0), 20, rows(1)))] {
@@ -574,4 +583,51 @@ fn files_with_the_same_columns_are_concatenated() {
     // With names, the order of columns does not matter.
     let swapped = table("label,text", 20, |i| format!("{},{}", ["x", "y"][i % 2], words(i)));
     options_for_all_files(&first, &[folder.file("e.csv", swapped)], &labeled()).unwrap();
+}
+
+#[test]
+fn files_that_write_numbers_differently_are_not_concatenated() {
+    let folder = Folder::new();
+    let load = |name: &str, written: &dyn Fn(usize) -> String| {
+        let content = table("text;rating", 12, |i| format!("{};{}", words(i), written(i)));
+        load_scores(&folder.file(name, content), &labeled()).unwrap()
+    };
+    let plain = load("plain.csv", &|i| (i % 5).to_string());
+    let stars = load("stars.csv", &|i| format!("{} stars", i % 5));
+    let of_five = load("five.csv", &|i| format!("{}/5", i % 5));
+    let of_ten = load("ten.csv", &|i| format!("{}/10", i % 5));
+    // Formats that one file may mix give the same numbers.
+    let mut all = plain.clone();
+    all.append(load("zero.csv", &|i| format!("{}.0", i % 5))).unwrap();
+    all.append(stars.clone()).unwrap();
+    let numbers: Vec<f64> = all.examples.iter().map(|example| example.score).collect();
+    assert_eq!((numbers.len(), &numbers[..12], &numbers[24..]), (36, &numbers[12..24], &numbers[12..24]));
+    // The format of all files before counts, and the message shows a number of both.
+    for (mut all, next, shown) in
+        [(of_five, of_ten.clone(), ["“0/5”", "“0/10”"]), (all, of_ten, ["“0 stars”", "“0/10”"])]
+    {
+        let rows = all.examples.len();
+        let error = all.append(next).unwrap_err();
+        let message = folder.message(&error);
+        assert!(error.is_usage() && message.starts_with("ten.csv: reading the numbers"), "{message}");
+        assert!(shown.iter().all(|number| message.contains(number)), "{message}");
+        assert_eq!(all.examples.len(), rows);
+    }
+    let comma = load("comma.csv", &|i| format!("{},5", i % 5));
+    let error = load("point.csv", &|i| format!("{}.5", i % 5)).append(comma).unwrap_err();
+    assert!(folder.message(&error).contains("such as “0.5”, found “0,5”"), "{error}");
+}
+
+#[test]
+fn rows_are_counted_while_a_file_is_read() {
+    let folder = Folder::new();
+    let path = folder.file("a.csv", table("text,label", 500, |i| format!("{},{}", words(i), ["x", "y"][i % 2])));
+    let options = labeled();
+    let mut records = RowSource::open(&path, &options).unwrap().records();
+    assert_eq!(options.rows_read.rows(), 0, "rows of the sample are not read yet");
+    assert!(records.by_ref().take(450).all(|record| record.is_ok()));
+    assert_eq!(options.rows_read.rows(), 450);
+    drop(records);
+    load_labeled(&path, &options).unwrap();
+    assert_eq!((options.rows_read.rows(), &options), (950, &labeled()));
 }

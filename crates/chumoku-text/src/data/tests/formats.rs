@@ -51,7 +51,7 @@ fn each_format_is_read_plain_and_gzipped() {
 #[test]
 fn each_format_is_described() {
     let folder = Folder::new();
-    let said = files().into_iter().map(|(name, content)| {
+    let descriptions = files().into_iter().map(|(name, content)| {
         let source = RowSource::open(&folder.file(name, content), &labeled()).unwrap();
         source.describe().replace(&format!("{}/", folder.0.path().display()), "")
     });
@@ -69,7 +69,7 @@ fn each_format_is_described() {
         "k: CSV (; between fields) without a header, 2 columns (each line has the same number of fields); text = column 2 (the longest and most varied), label = column 1 (the only other)",
         "l.txt: CSV without a header, 2 columns (each line has the same number of fields); text = column 1 (the longest and most varied), label = column 2 (the only other)",
     ];
-    assert_eq!(said.collect::<Vec<_>>(), expected);
+    assert_eq!(descriptions.collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn taken_for(name: &str, content: &str, options: &ReadOptions) -> String {
 
 #[test]
 fn a_table_without_an_extension_is_detected_by_quotes_and_header() {
-    let told = |content: &str| taken_for("standard input", content, &ReadOptions::default());
+    let reading = |content: &str| taken_for("standard input", content, &ReadOptions::default());
     // Many quoted commas and line breaks.
     for quoted in 0..=20 {
         let row = |i: usize| match i < quoted {
@@ -216,17 +216,17 @@ fn a_table_without_an_extension_is_detected_by_quotes_and_header() {
             false => format!("{i},dear and far away {i},x\n"),
         };
         let rows: String = (0..20).map(row).collect();
-        assert_eq!(told(&format!("id,text,label\n{rows}")), "CSV with a header, 3", "{quoted}");
-        assert_eq!(told(&rows), "CSV, 3", "{quoted}");
+        assert_eq!(reading(&format!("id,text,label\n{rows}")), "CSV with a header, 3", "{quoted}");
+        assert_eq!(reading(&rows), "CSV, 3", "{quoted}");
         assert_eq!(
-            told(&format!("id,text,label\n{rows}").replace(',', ";")),
+            reading(&format!("id,text,label\n{rows}").replace(',', ";")),
             "CSV (; between fields) with a header, 3"
         );
         let tabs = format!("id,text,label\n{rows}").replace("good, cheap,", "good").replace(',', "\t");
-        assert_eq!(told(&tabs), "TSV with a header, 3", "{quoted}");
+        assert_eq!(reading(&tabs), "TSV with a header, 3", "{quoted}");
     }
     // A space after each comma, under known column names.
-    assert_eq!(told("text, label\na fine day, good\na bad day, bad\n"), "CSV with a header, 2");
+    assert_eq!(reading("text, label\na fine day, good\na bad day, bad\n"), "CSV with a header, 2");
     // Under a known header, one row in ten may be bad.
     let rows = "fine,good\n".repeat(20);
     assert_eq!(
@@ -245,20 +245,20 @@ fn a_table_without_an_extension_is_detected_by_quotes_and_header() {
         "\"An open quote\nand no end\n",
         "a line; and another\nand a third; yes\n",
     ] {
-        assert_eq!(told(prose), "plain text, 1", "{prose}");
+        assert_eq!(reading(prose), "plain text, 1", "{prose}");
     }
 }
 
 #[test]
 fn the_delimiter_fits_most_rows_and_the_header() {
-    let told = |content: &str| taken_for("x.csv", content, &ReadOptions::default());
+    let reading = |content: &str| taken_for("x.csv", content, &ReadOptions::default());
     assert_eq!(
-        told("id;text, raw;label\n1;good, cheap;x\n2;\"bad; dear\";y\n"),
+        reading("id;text, raw;label\n1;good, cheap;x\n2;\"bad; dear\";y\n"),
         "CSV (; between fields) with a header, 3"
     );
-    assert_eq!(told("sep=;\ntext;label\ngood;x\nbad;y\n"), "CSV (; between fields) with a header, 2");
-    assert_eq!(told("text;label\n\"good\n;\";x\n\"bad,\n,\";y\n"), "CSV (; between fields) with a header, 2");
-    assert_eq!(told("\"first\nname\",text\n\"a\",b\n"), "CSV with a header, 2");
+    assert_eq!(reading("sep=;\ntext;label\ngood;x\nbad;y\n"), "CSV (; between fields) with a header, 2");
+    assert_eq!(reading("text;label\n\"good\n;\";x\n\"bad,\n,\";y\n"), "CSV (; between fields) with a header, 2");
+    assert_eq!(reading("\"first\nname\",text\n\"a\",b\n"), "CSV with a header, 2");
     let find = |find_delimiter| ReadOptions {
         format: Some(Format::Csv { delimiter: '|' }),
         find_delimiter,
@@ -274,5 +274,5 @@ fn the_delimiter_fits_most_rows_and_the_header() {
             .collect();
     assert_eq!(rows, ["good/1"]);
     // A delimiter at the end of each line makes a last column without a name or values.
-    assert_eq!(told("day,mood,\n1,a fine day,\n2,a bad day,\n"), "CSV with a header, 3");
+    assert_eq!(reading("day,mood,\n1,a fine day,\n2,a bad day,\n"), "CSV with a header, 3");
 }

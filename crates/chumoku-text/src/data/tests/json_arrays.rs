@@ -49,9 +49,12 @@ fn other_json_is_not_read_as_an_array() {
     for text in ["[Chorus] la la\n[Verse] lo lo\n", "[1] a note\n", "[\"quoted\" words]\n"] {
         assert!(about("a.txt", text).1.starts_with("a.txt: plain text"), "{text}");
     }
-    let asked = ReadOptions { format: Some(Format::Json), ..labeled() };
-    let said = message("a.txt", "text,label\na,b\n", &asked);
-    assert!(said.starts_with("a.txt:1:1: reading a JSON array: expected an array of rows ([…]), found “t”"), "{said}");
+    let options = ReadOptions { format: Some(Format::Json), ..labeled() };
+    let message = message("a.txt", "text,label\na,b\n", &options);
+    assert!(
+        message.starts_with("a.txt:1:1: reading a JSON array: expected an array of rows ([…]), found “t”"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -77,8 +80,8 @@ fn errors_have_a_location() {
             "a.json:2:15: reading JSON: expected a valid element (number 2 of the array), found: expected `,` or `}}`; correct it, {advice}"
         )
     );
-    let said = message("a.json", rows.replace("\"日本\" ", "\"日本\","), &labeled());
-    assert!(said.starts_with("a.json, row 4: reading JSON: expected an object, found a number; "), "{said}");
+    let error = message("a.json", rows.replace("\"日本\" ", "\"日本\","), &labeled());
+    assert!(error.starts_with("a.json, row 4: reading JSON: expected an object, found a number; "), "{error}");
     let empty = message("a.json", "[{\"text\":\"a\",\"label\":1},{\"text\":\" \",\"label\":1}]", &labeled());
     assert!(empty.starts_with("a.json, row 2: reading the text: expected some characters"), "{empty}");
     let folder = Folder::new();
@@ -112,11 +115,11 @@ fn errors_that_end_reading_are_reported_even_if_rows_are_skipped() {
         ),
     ];
     for (content, expected) in cases {
-        let said = message("a.json", content, &skipping());
-        assert!(said.contains(expected) && said.contains("written whole"), "{said}");
+        let message = message("a.json", content, &skipping());
+        assert!(message.contains(expected) && message.contains("written whole"), "{message}");
     }
-    let said = message("a.json", b"[{\"text\":\"\x83\x65\",\"label\":1}, 2]", &labeled());
-    assert!(said.contains("expected UTF-8, found other bytes at byte 10 of the file"), "{said}");
+    let message = message("a.json", b"[{\"text\":\"\x83\x65\",\"label\":1}, 2]", &labeled());
+    assert!(message.contains("expected UTF-8, found other bytes at byte 10 of the file"), "{message}");
 }
 
 #[test]
@@ -124,8 +127,8 @@ fn rows_are_bounded_and_their_number_is_not() {
     let folder = Folder::new();
     let long = format!("[{{\"text\":\"{}\",\"label\":1}},{{\"text\":\"a\",\"label\":1}}]", "a".repeat(33 << 20));
     let path = folder.file("a.json", long);
-    let said = folder.message(&load_labeled(&path, &labeled()).unwrap_err());
-    assert!(said.starts_with("a.json:1: reading a row: expected at most 32"), "{said}");
+    let message = folder.message(&load_labeled(&path, &labeled()).unwrap_err());
+    assert!(message.starts_with("a.json:1: reading a row: expected at most 32"), "{message}");
     assert_eq!(load_labeled(&path, &skipping()).unwrap().examples.len(), 1);
     // More than the head used for detection, on one line.
     let rows: Vec<String> = (0..5_000).map(|i| format!("{{\"text\":\"text {i}\",\"label\":\"x{}\"}}", i % 2)).collect();

@@ -34,10 +34,10 @@ fn a_line_of_300_mib_is_refused_within_bounds() {
         let name = format!("{module}::a_line_of_300_mib_is_refused_within_bounds");
         let mut alone = std::process::Command::new(program);
         let output = alone.args([name.as_str(), "--exact", "--nocapture"]).env(ALONE, "1").output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
         // Systems that cannot measure print a message.
-        said.lines().filter(|line| line.contains("SKIPPED")).for_each(|line| println!("{line}"));
+        printed.lines().filter(|line| line.contains("SKIPPED")).for_each(|line| println!("{line}"));
         return;
     }
     let cut = "cut it into shorter texts, or leave such rows out with --skip-bad-rows";

@@ -87,6 +87,7 @@ fn options() -> impl Strategy<Value = ReadOptions> {
                 })
             }),
             copies: StreamCopies::default(),
+            rows_read: RowCounter::default(),
         },
     )
 }

@@ -132,8 +132,8 @@ fn empty_sides_are_reported() {
     );
     let data = load_pairs(&files, &skipping()).unwrap();
     assert_eq!((data.pairs.len(), data.skipped.count), (1, 2));
-    let said = folder.message(&DataError::NoUsablePairs { path: "x".into(), skipped: data.skipped.to_string() });
-    assert!(said.contains("2 rows left out, the first because: a.ja:2: reading pairs"), "{said}");
+    let message = folder.message(&DataError::NoUsablePairs { path: "x".into(), skipped: data.skipped.to_string() });
+    assert!(message.contains("2 rows left out, the first because: a.ja:2: reading pairs"), "{message}");
     assert!(data.skipped.rows[1].reason.contains("a.en:3: ") && data.skipped.rows[1].reason.contains("empty target"));
     let files = parallel(&folder, "a\n\n", " \nB\n");
     assert!(failure(&folder, &files, &skipping()).starts_with("a.ja: reading pairs: expected rows, found none"));
@@ -331,9 +331,9 @@ fn sets_share_no_source() {
     let parts = PairSplit::new(&data, None, Some(&test)).unwrap();
     assert_eq!([parts.train.len(), parts.valid.len(), parts.test.len()], [180, 20, 2]);
     let [note] = &parts.notes[..] else { panic!("{:?}", parts.notes) };
-    let said = "warning: 1 of 2 test pairs have a source that is also in the training file, e.g. “SOURCE 7” (";
+    let expected = "warning: 1 of 2 test pairs have a source that is also in the training file, e.g. “SOURCE 7” (";
     assert!(
-        note.starts_with(said) && note.contains(":15 and ") && note.contains("b.tsv:1): their score says"),
+        note.starts_with(expected) && note.contains(":15 and ") && note.contains("b.tsv:1): their score says"),
         "{note}"
     );
     let few = load_pairs(&one(&folder, "c.tsv", "a b\tc\nd e\tf\n"), &ReadOptions::default()).unwrap();

@@ -106,11 +106,11 @@ fn two_texts_among_other_columns_need_a_decision() {
     };
     let error = detect_task(&file("title,description,price"), &asking(None, None)).unwrap_err();
     assert!(error.is_usage());
-    let said = folder.message(&error);
+    let message = folder.message(&error);
     for part in
         ["a.csv: choosing the task: ", "column “title”, column “description”", "column “price”", "--task translate"]
     {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(message.contains(part), "{part}: {message}");
     }
     // With names of pairs, or by option, they are a pair.
     let task = |header: &str, options: &ReadOptions| detect_task(&file(header), options).unwrap().task;
@@ -129,10 +129,10 @@ fn a_stream_with_a_column_name_first_is_a_table_of_one_column() {
         source.records().map(|record| record.unwrap().fields[column].clone()).collect()
     };
     let source = open("standard input", "text\nA fine day.\n\"Slow, cold.\"\n");
-    let said = source.describe();
+    let message = source.describe();
     assert!(
-        said.contains("CSV with a header, 1 column (its first line names a column); text = column “text”"),
-        "{said}"
+        message.contains("CSV with a header, 1 column (its first line names a column); text = column “text”"),
+        "{message}"
     );
     assert_eq!(texts(source), ["A fine day.", "Slow, cold."]);
     // Commas outside quotes belong to the texts.

@@ -124,8 +124,8 @@ fn statistics_count_graphemes() {
     assert_eq!((min, p50, p90, p99, max), (0, 1, 3, 3, 3));
     assert!((mean - 1.4).abs() < 1e-12);
     assert_eq!(DatasetStats::new(&[]).lengths, TextLengths::default());
-    let said = "5 rows, 2 classes (“x” 3, “y” 2); characters per text: 0 to 3, half up to 1, 90 % up to 3";
-    assert_eq!(stats.to_string(), said);
+    let expected = "5 rows, 2 classes (“x” 3, “y” 2); characters per text: 0 to 3, half up to 1, 90 % up to 3";
+    assert_eq!(stats.to_string(), expected);
 }
 
 fn any_examples() -> impl Strategy<Value = Vec<Example>> {

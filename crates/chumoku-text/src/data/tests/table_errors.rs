@@ -67,9 +67,9 @@ fn bad_rows_are_skipped_on_request() {
     // Skipped rows are in file order, whichever error was found first.
     let lines: Vec<u64> = dataset.skipped.rows.iter().map(|row| row.line).collect();
     assert_eq!(lines, [3, 5, 6, 7, 8]);
-    let said = dataset.skipped.to_string();
-    assert!(said.starts_with("5 rows left out, the first because: "), "{said}");
-    assert!(said.contains("a.csv:3:"), "{said}");
+    let sentence = dataset.skipped.to_string();
+    assert!(sentence.starts_with("5 rows left out, the first because: "), "{sentence}");
+    assert!(sentence.contains("a.csv:3:"), "{sentence}");
 
     let content =
         "{\"text\":\"a\",\"label\":1}\nno\n[]\n{\"text\":\"b\",\"label\":{}}\n{\"text\":\"c\"}\n{\"label\":2}\n";
@@ -80,9 +80,9 @@ fn bad_rows_are_skipped_on_request() {
     let kept: Vec<&str> = dataset.examples.iter().map(|e| e.text.as_str()).collect();
     assert_eq!((kept, dataset.skipped.count), (vec!["a", "c"], 2));
 
-    let said = message("a.csv", "text,label\n,1\n,2\n", &skipping());
+    let sentence = message("a.csv", "text,label\n,1\n,2\n", &skipping());
     assert_eq!(
-        said,
+        sentence,
         format!(
             "a.csv: reading labeled texts: expected rows, found none that can be used (2 rows left out, the first \
                  because: a.csv:2: reading the text: expected some characters, found an empty text); \
@@ -172,15 +172,15 @@ fn empty_texts_and_labels() {
     let empty_label = |place: &str, found: &str| {
         format!("{place}: reading the label: expected a class name, found {found}; fill it in, {SKIP}")
     };
-    let said = message("a.tsv", "text\tlabel\nfine\t1\nbad\t\n", &labeled());
-    assert_eq!(said, empty_label("a.tsv:3", "an empty field"));
+    let error = message("a.tsv", "text\tlabel\nfine\t1\nbad\t\n", &labeled());
+    assert_eq!(error, empty_label("a.tsv:3", "an empty field"));
     let good = "{\"text\":\"a\",\"label\":1}\n";
-    let said = message("a.jsonl", format!("{good}{{\"text\":\"b\"}}\n"), &labeled());
-    assert_eq!(said, empty_label("a.jsonl:2", "no key “label”"));
-    let said = message("a.jsonl", format!("{good}{{\"text\":\"b\",\"label\":null}}\n"), &labeled());
-    assert_eq!(said, empty_label("a.jsonl:2", "null"));
-    let said = message("a.ft", "__label__a one\ntwo\n", &labeled());
-    assert_eq!(said, empty_label("a.ft:2", "no __label__ on the line"));
+    let error = message("a.jsonl", format!("{good}{{\"text\":\"b\"}}\n"), &labeled());
+    assert_eq!(error, empty_label("a.jsonl:2", "no key “label”"));
+    let error = message("a.jsonl", format!("{good}{{\"text\":\"b\",\"label\":null}}\n"), &labeled());
+    assert_eq!(error, empty_label("a.jsonl:2", "null"));
+    let error = message("a.ft", "__label__a one\ntwo\n", &labeled());
+    assert_eq!(error, empty_label("a.ft:2", "no __label__ on the line"));
     assert_eq!(
         message("a.ft", "__label__a one\n__label__a __label__b two\n", &labeled()),
         format!(
@@ -234,12 +234,12 @@ fn untrainable_data_sets_are_refused() {
         .collect();
     let path = folder.file("b.csv", format!("id,comment,amount,verdict\n{mixed}"));
     let options = ReadOptions { label: Some("amount".into()), ..labeled() };
-    let said = folder.message(&load_labeled(&path, &options).unwrap().check_trainable().unwrap_err());
+    let error = folder.message(&load_labeled(&path, &options).unwrap().check_trainable().unwrap_err());
     assert!(
-        said.ends_with(
+        error.ends_with(
             "name another column with --label (such as column “verdict”), or sort the values into a few classes"
         ),
-        "{said}"
+        "{error}"
     );
     let many: String = (0..=5 * MAX_CLASSES).map(|i| format!("text {i},kind {}\n", i / 5)).collect();
     assert_eq!(
@@ -267,14 +267,14 @@ fn the_first_error_is_reported_accurately() {
     let good = "{\"text\":\"a\",\"label\":\"x\"}\n";
     let text = |found: &str| format!("reading the text: expected some characters, found {found}; fill it in");
     // The label is missing in an earlier row than the text.
-    let said = message("a.jsonl", format!("{good}{{\"text\":\"b\"}}\n{{\"label\":\"x\"}}\n"), &labeled());
-    assert!(said.starts_with("a.jsonl:2: reading the label: expected a class name, found no key “label”;"), "{said}");
-    let said = message("a.jsonl", format!("{good}{{\"label\":\"x\"}}\n{{\"text\":\"b\"}}\n"), &labeled());
-    assert!(said.starts_with(&format!("a.jsonl:2: {}", text("no key “text”"))), "{said}");
-    let said = message("a.jsonl", format!("{good}{{\"text\":null,\"label\":\"x\"}}\n"), &labeled());
-    assert!(said.starts_with(&format!("a.jsonl:2: {}", text("null"))), "{said}");
-    let said = message("a.jsonl", format!("{good}{{\"text\":\" \",\"label\":\"x\"}}\n"), &labeled());
-    assert!(said.starts_with(&format!("a.jsonl:2: {}", text("an empty text"))), "{said}");
+    let error = message("a.jsonl", format!("{good}{{\"text\":\"b\"}}\n{{\"label\":\"x\"}}\n"), &labeled());
+    assert!(error.starts_with("a.jsonl:2: reading the label: expected a class name, found no key “label”;"), "{error}");
+    let error = message("a.jsonl", format!("{good}{{\"label\":\"x\"}}\n{{\"text\":\"b\"}}\n"), &labeled());
+    assert!(error.starts_with(&format!("a.jsonl:2: {}", text("no key “text”"))), "{error}");
+    let error = message("a.jsonl", format!("{good}{{\"text\":null,\"label\":\"x\"}}\n"), &labeled());
+    assert!(error.starts_with(&format!("a.jsonl:2: {}", text("null"))), "{error}");
+    let error = message("a.jsonl", format!("{good}{{\"text\":\" \",\"label\":\"x\"}}\n"), &labeled());
+    assert!(error.starts_with(&format!("a.jsonl:2: {}", text("an empty text"))), "{error}");
 }
 
 #[test]

@@ -49,9 +49,9 @@ fn sound() -> Vec<u8> {
 }
 
 fn refused(bytes: &[u8]) -> String {
-    let said = SentencePieceModel::parse(bytes).unwrap_err();
-    assert!(!said.contains('\n') && !said.is_empty(), "{said}");
-    said
+    let message = SentencePieceModel::parse(bytes).unwrap_err();
+    assert!(!message.contains('\n') && !message.is_empty(), "{message}");
+    message
 }
 
 #[test]

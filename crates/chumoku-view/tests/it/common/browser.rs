@@ -69,11 +69,11 @@ pub(crate) fn visit(page: &str, hash: &str, arguments: &[String]) -> Option<Visi
     };
     let err = String::from_utf8_lossy(&fs::read(err).unwrap_or_default()).into_owned();
     assert!(status.success(), "{err}");
-    let said: Vec<&str> = err.lines().filter(|line| line.contains("CONSOLE")).collect();
+    let messages: Vec<&str> = err.lines().filter(|line| line.contains("CONSOLE")).collect();
     let net = String::from_utf8_lossy(&fs::read(net).expect("a log of the network")).into_owned();
     Some(Visit {
         out: fs::read_to_string(out).expect("the output is text"),
-        said: said.join("\n"),
+        said: messages.join("\n"),
         requests: requests(&net),
     })
 }
@@ -100,4 +100,42 @@ pub(crate) fn dom(page: &str, hash: &str) -> Option<String> {
 pub(crate) fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let (_, rest) = text.split_once(from).unwrap_or_else(|| panic!("no {from} in the page"));
     rest.split_once(to).unwrap_or_else(|| panic!("no {to} after {from}")).0
+}
+
+/// Returns the page without its content security policy, so that a test can add a script.
+pub(crate) fn without_policy(page: &str) -> String {
+    let policy = between(page, "<meta http-equiv", ">");
+    page.replace(&format!("<meta http-equiv{policy}>"), "")
+}
+
+/// Opens all pages in one run of the browser, each in a frame of this width, and runs its script when it has loaded.
+/// Returns the texts that the scripts push to `log`; `$` and `all` find elements. Returns `None` without a browser.
+pub(crate) fn run_in_frames(pages: &[(String, String)], width: usize) -> Option<Vec<Vec<String>>> {
+    let frames: Vec<String> = pages
+        .iter()
+        .map(|(page, script)| {
+            let script = format!(
+                "<script>addEventListener('load', async () => {{ const log = []; const $ = q => document.querySelector(q);\n\
+                 const all = q => [...document.querySelectorAll(q)]; try {{ {script}\n }} catch (e) {{ log.push(`failed: ${{e.stack}}`); }}\n\
+                 parent.finished(log.map(String)); }});</script></body>"
+            );
+            without_policy(page).replace("</body>", &script)
+        })
+        .collect();
+    let frames = serde_json::to_string(&frames).expect("texts").replace('<', "\\u003c");
+    let page = format!(
+        "<!doctype html><html><head><meta charset=\"utf-8\"></head><body><script type=\"application/json\" \
+         id=\"frames\">{frames}</script><script>\n\
+         const logs = [], frames = JSON.parse(document.getElementById('frames').textContent);\n\
+         const next = () => {{ document.querySelector('iframe')?.remove();\n\
+           if (logs.length === frames.length) {{ document.getElementById('frames').remove(); const out = document.createElement('pre'); out.id = \
+           'log'; out.textContent = JSON.stringify(logs); document.body.append(out); return; }}\n\
+           const frame = document.createElement('iframe'); frame.width = {width}; frame.height = 800; frame.srcdoc = frames[logs.length];\n\
+           document.body.append(frame); }};\n\
+         globalThis.finished = log => {{ logs.push(log); setTimeout(next, 0); }}; next();</script></body></html>"
+    );
+    let dom = open(&page, "", &["--dump-dom".to_owned(), "--window-size=1400,900".to_owned()])?;
+    let log = between(&dom, "<pre id=\"log\">", "</pre>");
+    let log = log.replace("&lt;", "<").replace("&gt;", ">").replace("&nbsp;", "\u{a0}").replace("&amp;", "&");
+    Some(serde_json::from_str(&log).expect("lists of texts"))
 }

@@ -185,12 +185,12 @@ pub(crate) fn deep_of([layers, heads]: [usize; 2], words: &[&str], causal: bool)
         let slope = slopes.as_ref().map_or(0.0, |slopes| f64::from(slopes[index / heads][index % heads]));
         let mut by_word = vec![0.0f64; n * n];
         for i in 0..tokens {
-            let seen = if causal { i + 1 } else { tokens };
+            let visible = if causal { i + 1 } else { tokens };
             let score = |j: usize| {
                 let product = at(&queries, i).into_iter().zip(at(&keys, j)).map(|(q, k)| f64::from(q) * f64::from(k));
                 scale * product.sum::<f64>() - slope * i.abs_diff(j) as f64
             };
-            let exp: Vec<f64> = (0..seen).map(|j| score(j).exp()).collect();
+            let exp: Vec<f64> = (0..visible).map(|j| score(j).exp()).collect();
             let (sum, word) = (exp.iter().sum::<f64>(), e.pieces[i].word);
             let of_word = e.pieces.iter().filter(|piece| piece.word == word).count() as f64;
             for (j, x) in exp.iter().enumerate() {

@@ -64,12 +64,42 @@ pub(crate) fn wide() -> Trace {
     trace
 }
 
+/// Returns the figure of each step on a trace's page, in the order of the trace.
+pub(crate) fn figures<'a>(page: &'a str, trace: &Trace) -> Vec<&'a str> {
+    let program = super::browser::between(page, "id=\"program\">", "</script>");
+    let program: serde_json::Value = serde_json::from_str(program).unwrap();
+    let all = program["steps"].as_array().unwrap();
+    let figure = |symbol: &str| {
+        let step = all.iter().find(|step| step["sym"] == symbol && step["at"].is_string());
+        let at = step.unwrap_or_else(|| panic!("no {symbol}"))["at"].as_str().unwrap();
+        super::browser::between(page, &format!("\" id=\"{at}\"><figcaption>"), "</figure>")
+    };
+    trace.steps.iter().map(|step| figure(&step.symbol)).collect()
+}
+
+/// A script that reads a trace's page. `shown` returns the formula, the equation with all its numbers, and the expansion
+/// of each step. Remainders of cancellation count as zero: they come from the last digit of an exponential. `put` changes
+/// an input, and `edited` tells the state of the page.
+pub(crate) const SHOWN: &str = "
+    const bare = e => e.textContent.replace(/\\s+/g, '');
+    const cells = e => [...e.querySelectorAll('.op, figcaption, th, td')].map(bare).join(' ');
+    const shown = () => all('.step:not([hidden])').map(d => d.querySelector('h3').id + ': '
+      + [...d.querySelectorAll('.formula, .expanded')].map(bare).join(' | ') + [...d.querySelectorAll('.eq')].map(cells).join(' | '))
+      .map(line => line.replace(/\\(?-?\\d(\\.\\d+)?e-(1[5-9]|2\\d)\\)?/g, '0'));
+    const put = (at, i, j, text) => { const cell = document.getElementById(at).querySelectorAll('tbody tr')[i].querySelectorAll('td')[j];
+      cell.focus(); cell.textContent = text; cell.dispatchEvent(new Event('input')); cell.blur(); };
+    const edited = () => [document.body.classList.contains('edited') ? 'edited' : '', $('#undo').disabled, $('#bad').hidden, all('.bad').length].join();";
+
 /// Parses a number in the spelling of any form.
 pub(crate) fn number(text: &str) -> f64 {
     match text.trim() {
         "∞" | "\\infty" => f64::INFINITY,
         "-∞" | "-\\infty" => f64::NEG_INFINITY,
         "NaN" | "\\mathrm{NaN}" => f64::NAN,
-        text => text.parse().unwrap_or_else(|_| panic!("no number: {text:?}")),
+        text => text
+            .replace("\\cdot 10^{", "e")
+            .trim_end_matches('}')
+            .parse()
+            .unwrap_or_else(|_| panic!("no number: {text:?}")),
     }
 }

@@ -263,9 +263,9 @@ impl<'a> NetworkExporter<'a> {
             PositionKind::Alibi => self.add_alibi(&scores, heads, places),
             _ => scores,
         };
-        let seen = self.visible_mask(config.causal, options.window, places);
+        let visible = self.visible_mask(config.causal, options.window, places);
         let hidden = self.scalar(MASKED_SCORE);
-        let scores = self.op("Where", &[&seen, &scores, &hidden]);
+        let scores = self.op("Where", &[&visible, &scores, &hidden]);
         let weights = self.writer.graph.op("Softmax", &[&scores], &[("axis", Attribute::Int(-1))]);
         let heads_made = self.op("MatMul", &[&weights, &value]);
         let made = self.writer.graph.op("Transpose", &[&heads_made], &[("perm", Attribute::Ints(&[0, 2, 1, 3]))]);

@@ -25,7 +25,7 @@ use crate::train::data_source::read_metrics;
 use crate::train::display_names::{network_sizes, topic_label};
 use crate::train::folder_run::run_in_folder;
 use crate::train::memory::{FORWARD_SHARE, MemoryEstimate, ProcessUsage, evaluation_share};
-use crate::train::micro_batches::StepOutput;
+use crate::train::micro_batches::{AnswerCount, StepOutput};
 use crate::train::run_identity::sha256_of_numbers;
 use crate::train::trainable::{Evaluation, Metric, StepContext, Trainable};
 use crate::train::training::RunContext;
@@ -370,8 +370,10 @@ impl Trainable for TaggerTask<'_> {
             class_weights: None,
             row_weights: None,
         };
-        let loss = self.model.loss(params, packed.tokens(), (packed.units(), &tags), &options, at.mode(), grads)?;
-        Ok(StepOutput { loss: loss.into(), weight: tags.len() as f64, tokens: packed.ids.len() })
+        let units = (packed.units(), &tags[..]);
+        let (loss, logits) = self.model.loss_and_logits(params, packed.tokens(), units, &options, at.mode(), grads)?;
+        let answers = AnswerCount::of_logits(&logits, &tags);
+        Ok(StepOutput::new(loss.into(), tags.len() as f64, packed.ids.len()).with_answers(answers))
     }
 
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {

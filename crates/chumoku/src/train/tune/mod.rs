@@ -56,6 +56,7 @@ pub fn tune(
     budget: TuneBudget,
     mut training: Training<'_>,
 ) -> Result<TrainOutcome<TextClassifier, Scores>> {
+    data.check_weights()?;
     training.prepare(ModelKind::Classifier)?;
     check_tune(data, &training.options)?;
     let (out, stop) = (training.out, training.stop);
@@ -102,6 +103,7 @@ pub fn tune_ngrams(
     budget: TuneBudget,
     mut training: Training<'_>,
 ) -> Result<TrainOutcome<NgramClassifier, Scores>> {
+    data.check_weights()?;
     training.prepare(ModelKind::Ngrams)?;
     check_tune(data, &training.options)?;
     let (out, stop) = (training.out, training.stop);

@@ -1,0 +1,362 @@
+//! Hand calculations with a planted mistake of a known kind, and correct ones. The mistakes are made in plain loops, as
+//! a student makes them, and all later steps follow from the numbers that the student wrote down.
+
+use chumoku_kernels::Philox;
+use chumoku_view::trace::{CheckReport, ClaimVerdict, LikelyMistake, MistakeKind, WorkedExample};
+use std::fmt::Write;
+
+type Matrix = Vec<Vec<f64>>;
+
+/// A stream of random numbers.
+struct Draw {
+    random: Philox,
+    count: u64,
+}
+
+impl Draw {
+    fn unit(&mut self) -> f64 {
+        self.count += 1;
+        f64::from(self.random.uniform(self.count))
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        ((self.unit() * n as f64) as usize).min(n - 1)
+    }
+
+    fn matrix(&mut self, rows: usize, columns: usize, unit: f64) -> Matrix {
+        let mut number = || (self.unit() * 3.0 / unit - 1.5 / unit).round() * unit;
+        (0..rows).map(|_| (0..columns).map(|_| number()).collect()).collect()
+    }
+}
+
+/// The planted mistakes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Planted {
+    Nothing,
+    DividesByWidth,
+    ForgetsScale,
+    DividesByRootOfInputWidth,
+    NormalizesColumns,
+    ForgetsToTransposeKeys,
+    ComparesQueriesWithQueries,
+    ProjectsKeysLikeQueries,
+    AddsBias,
+    DoesNotShiftExponents,
+    LooksAtTheFuture,
+    ForgetsExponential,
+    ForgetsToNormalize,
+    SumsOverQueries,
+    MixesKeys,
+}
+
+use Planted::*;
+
+/// Each kind with its planted forms.
+const KINDS: [(MistakeKind, &[Planted]); 12] = [
+    (MistakeKind::DividedByDk, &[DividesByWidth]),
+    (MistakeKind::NotScaled, &[ForgetsScale]),
+    (MistakeKind::DividedByRootOfModel, &[DividesByRootOfInputWidth]),
+    (MistakeKind::SoftmaxOverColumns, &[NormalizesColumns]),
+    (MistakeKind::KeysNotTransposed, &[ForgetsToTransposeKeys]),
+    (MistakeKind::WrongMatrix, &[ComparesQueriesWithQueries, ProjectsKeysLikeQueries, MixesKeys]),
+    (MistakeKind::AddedBias, &[AddsBias]),
+    (MistakeKind::NoMaximum, &[DoesNotShiftExponents]),
+    (MistakeKind::MaskIgnored, &[LooksAtTheFuture]),
+    (MistakeKind::ForgotExponential, &[ForgetsExponential]),
+    (MistakeKind::NotNormalized, &[ForgetsToNormalize]),
+    (MistakeKind::WeightsTransposed, &[SumsOverQueries]),
+];
+
+/// The student: writes a step down, rounded, and goes on with what is written.
+struct Student {
+    decimals: usize,
+    claims: Vec<(&'static str, Vec<Vec<String>>)>,
+}
+
+impl Student {
+    fn write(&mut self, name: &'static str, is_stated: bool, numbers: Matrix) -> Matrix {
+        if !is_stated {
+            return numbers;
+        }
+        let text = |x: &f64| if x.is_finite() { format!("{x:.*}", self.decimals) } else { "-inf".to_owned() };
+        let printed: Vec<Vec<String>> = numbers.iter().map(|row| row.iter().map(text).collect()).collect();
+        let read = printed.iter().map(|row| row.iter().map(|x| x.parse().unwrap()).collect()).collect();
+        self.claims.push((name, printed));
+        read
+    }
+}
+
+fn times(a: &Matrix, b: impl Fn(usize, usize) -> f64, columns: usize) -> Matrix {
+    let cell = |row: &Vec<f64>, j: usize| (0..row.len()).map(|k| row[k] * b(k, j)).sum();
+    a.iter().map(|row| (0..columns).map(|j| cell(row, j)).collect()).collect()
+}
+
+/// Works an example out with a mistake. Returns the file.
+fn work(draw: &mut Draw, planted: Planted) -> String {
+    // Widths whose root is not a whole number, so that every scale differs.
+    let d_k = [2, 3, 5][draw.below(3)];
+    let n = if planted == ForgetsToTransposeKeys { d_k } else { 3 + draw.below(2) };
+    let d_model = [6, 7][draw.below(2)];
+    let d_v = if planted == MixesKeys { d_k } else { 2 + draw.below(2) };
+    let x = draw.matrix(n, d_model, 0.5);
+    let weights = [d_k, d_k, d_v].map(|columns| draw.matrix(d_model, columns, 0.5));
+    let is_causal = planted == LooksAtTheFuture || planted != SumsOverQueries && draw.below(4) == 0;
+    let mut student = Student { decimals: 3 + draw.below(2), claims: Vec::new() };
+    let is_brief = draw.below(3) == 0;
+
+    let bias: Vec<f64> = (0..d_k).map(|_| 0.5 + (draw.unit() * 4.0).round() / 2.0).collect();
+    let mut q = times(&x, |k, j| weights[0][k][j], d_k);
+    if planted == AddsBias {
+        q.iter_mut().for_each(|row| row.iter_mut().zip(&bias).for_each(|(x, b)| *x += b));
+    }
+    let q = student.write("Q", !is_brief || planted == AddsBias, q);
+    let of_keys = usize::from(planted != ProjectsKeysLikeQueries);
+    let k = student.write("K", !is_brief, times(&x, |k, j| weights[of_keys][k][j], d_k));
+    let v = student.write("V", !is_brief, times(&x, |k, j| weights[2][k][j], d_v));
+    let scores = match planted {
+        ForgetsToTransposeKeys => times(&q, |a, b| k[a][b], n),
+        ComparesQueriesWithQueries => times(&q, |a, b| q[b][a], n),
+        _ => times(&q, |a, b| k[b][a], n),
+    };
+    let scores = student.write("scores", true, scores);
+    let divisor = match planted {
+        DividesByWidth => d_k as f64,
+        ForgetsScale => 1.0,
+        DividesByRootOfInputWidth => (d_model as f64).sqrt(),
+        _ => (d_k as f64).sqrt(),
+    };
+    let mut scaled: Matrix = scores.iter().map(|row| row.iter().map(|x| x / divisor).collect()).collect();
+    scaled = student.write("scaled", !is_brief, scaled);
+    if is_causal {
+        let is_hidden = |i: usize, j: usize| j > i && planted != LooksAtTheFuture;
+        let hide = |(i, row): (usize, &Vec<f64>)| {
+            row.iter().enumerate().map(|(j, x)| if is_hidden(i, j) { f64::NEG_INFINITY } else { *x }).collect()
+        };
+        scaled = scaled.iter().enumerate().map(hide).collect();
+    }
+    let largest: Vec<f64> = scaled.iter().map(|row| row.iter().copied().fold(f64::NEG_INFINITY, f64::max)).collect();
+    let shows_exponentials = !is_brief || planted == DoesNotShiftExponents;
+    let power = |(i, row): (usize, &Vec<f64>)| {
+        let shift = if planted == DoesNotShiftExponents { 0.0 } else { largest[i] };
+        row.iter().map(|x| if planted == ForgetsExponential { *x } else { (x - shift).exp() }).collect()
+    };
+    let exponentials: Matrix = scaled.iter().enumerate().map(power).collect();
+    let exponentials = student.write("exponentials", shows_exponentials, exponentials);
+    let share = |(i, row): (usize, &Vec<f64>)| {
+        let sum: f64 = row.iter().sum();
+        let column = |j: usize| exponentials.iter().map(|row| row[j]).sum::<f64>();
+        let share = |(j, x): (usize, &f64)| match planted {
+            ForgetsToNormalize => *x,
+            NormalizesColumns => exponentials[i][j] / column(j),
+            _ => x / sum,
+        };
+        row.iter().enumerate().map(share).collect()
+    };
+    let shares: Matrix = exponentials.iter().enumerate().map(share).collect();
+    let shares = student.write("weights", true, shares);
+    let output = match planted {
+        SumsOverQueries => {
+            let turned: Matrix = (0..n).map(|j| shares.iter().map(|row| row[j]).collect()).collect();
+            times(&turned, |a, b| v[a][b], d_v)
+        }
+        MixesKeys => times(&shares, |a, b| k[a][b], d_v),
+        _ => times(&shares, |a, b| v[a][b], d_v),
+    };
+    student.write("output", true, output);
+
+    let mut file = format!("{{\"inputs\": {{\"X\": {x:?}");
+    for (name, weight) in ["W_Q", "W_K", "W_V"].iter().zip(&weights) {
+        let _ = write!(file, ", \"{name}\": {weight:?}");
+    }
+    let _ = write!(file, "}}, \"options\": {{\"causal\": {is_causal}}}, \"claims\": {{");
+    for (i, (name, claim)) in student.claims.iter().enumerate() {
+        let _ = write!(file, "{}\"{name}\": {claim:?}", if i > 0 { ", " } else { "" });
+    }
+    file + "}}"
+}
+
+fn check(file: &str) -> CheckReport {
+    WorkedExample::parse(file).and_then(|example| example.check()).unwrap_or_else(|problem| panic!("{problem}: {file}"))
+}
+
+fn first_named(checked: &CheckReport) -> Option<&LikelyMistake> {
+    checked.first_wrong()?.mistake.as_ref()
+}
+
+#[test]
+fn planted_mistakes_are_named() {
+    let mut draw = Draw { random: Philox::new(46, 1), count: 0 };
+    let (mut right, mut missed) = (0, Vec::new());
+    for trial in 0..204 {
+        let (kind, forms) = KINDS[trial % KINDS.len()];
+        let planted = forms[draw.below(forms.len())];
+        let (checked, file) = loop {
+            let file = work(&mut draw, planted);
+            // Numbers beyond what a student can write down leave nothing to check, and some mistakes change nothing.
+            if file.contains("NaN") {
+                continue;
+            }
+            let checked = check(&file);
+            if !checked.ok {
+                break (checked, file);
+            }
+        };
+        match first_named(&checked) {
+            Some(found) if found.kind == kind => right += 1,
+            found => missed.push(format!("{planted:?} was called {found:?}: {file}")),
+        }
+        // Nothing after the mistake is a new error, except what rounding hides.
+        let wrong = checked.steps.iter().filter(|step| step.verdict == ClaimVerdict::Wrong).count();
+        assert!(wrong >= 1, "{file}");
+    }
+    // At least nine in ten, and every kind.
+    assert!(right >= 184, "{right}: {}", missed.join("\n"));
+    println!("{right} of 204; {}", missed.join("\n"));
+}
+
+#[test]
+fn no_mistake_is_named_in_correct_calculations() {
+    let mut draw = Draw { random: Philox::new(47, 1), count: 0 };
+    for _ in 0..500 {
+        let file = work(&mut draw, Nothing);
+        if file.contains("NaN") {
+            continue;
+        }
+        let checked = check(&file);
+        assert!(checked.ok, "{checked:#?}: {file}");
+        assert!(checked.steps.iter().all(|step| step.mistake.is_none() && step.wrong == 0 && step.inherited == 0));
+    }
+}
+
+fn named(file: &str) -> Vec<Option<MistakeKind>> {
+    check(file).steps.iter().map(|step| step.mistake.as_ref().map(|mistake| mistake.kind)).collect()
+}
+
+#[test]
+fn mistakes_of_other_kinds_are_named() {
+    use MistakeKind as Kind;
+    let scaled = |options: &str, claims: &str| {
+        format!(
+            r#"{{"inputs": {{"scaled": [[0, 1, 2], [2, 0, 1], [1, 1, 0]], "V": [[1, 2, 4], [3, 1, 1], [0, 5, 2]]}},
+                "options": {{{options}}}, "claims": {{{claims}}}}}"#
+        )
+    };
+    // exp: 1, e = 2.7183, e² = 7.3891; sums 11.1073, 11.1073, 6.4366.
+    for (options, claims, kind) in [
+        (
+            "",
+            r#""weights": [["0.50", "0.73", "0.88"], ["0.88", "0.50", "0.73"], ["0.73", "0.73", "0.50"]]"#,
+            Kind::Sigmoid,
+        ),
+        (r#""subtract_max": false"#, r#""exponentials": [[1, 2, 4], [4, 1, 2], [2, 2, 1]]"#, Kind::OtherBase),
+        (
+            "",
+            r#""weights": [["0.00", "0.00", "1.00"], ["1.00", "0.00", "0.00"], ["1.00", "0.00", "0.00"]]"#,
+            Kind::HardForSoft,
+        ),
+        (
+            r#""causal": true"#,
+            r#""masked": [[0, "-inf", "-inf"], [2, 0, "-inf"], [1, 1, 0]],
+               "weights": [["0.0900", 0, 0], ["0.6652", "0.0900", 0], ["0.4223", "0.4223", "0.1554"]]"#,
+            Kind::MaskAfterSoftmax,
+        ),
+        (r#""causal": true"#, r#""masked": [[0, 0, 0], [2, 0, 0], [1, 1, 0]]"#, Kind::MaskAsZero),
+        (r#""causal": true"#, r#""masked": [[0, 1, 2], ["-inf", 0, 1], ["-inf", "-inf", 0]]"#, Kind::MaskReversed),
+        ("", r#""output": [[3, 11, 5], [2, 9, 10], [4, 3, 5]]"#, Kind::NoSoftmax),
+        ("", r#""max": [2, 2, 2]"#, Kind::MaximumOfMatrix),
+    ] {
+        assert_eq!(named(&scaled(options, claims)).into_iter().flatten().next(), Some(kind), "{claims}");
+    }
+    // Single numbers: a wrong sign, a term left out, and two numbers that changed places.
+    let product = |claim: &str| {
+        format!(r#"{{"inputs": {{"X": [[1, 2], [3, 4]], "W_Q": [[2, -5], [7, 11]]}}, "claims": {{"Q": {claim}}}}}"#)
+    };
+    // 16, 17; 34, 29.
+    assert_eq!(named(&product("[[16, -17], [34, 29]]")), [Some(Kind::WrongSign)]);
+    assert_eq!(named(&product("[[16, 17], [34, 44]]")), [Some(Kind::LeftOutTerm)]);
+    assert_eq!(named(&product("[[16, 17], [29, 34]]")), [Some(Kind::SwappedNumbers)]);
+    assert_eq!(named(&product("[[16, 34], [17, 29]]")), [Some(Kind::TransposedMatrix)]);
+    assert_eq!(named(&product("[[16, 17], [34, 36]]")), [None]);
+    // The mean of the row is 2, the squared deviations sum to 8, and the variance is 8/3.
+    let norm = |claim: &str| {
+        format!(
+            r#"{{"inputs": {{"Q": [[0]], "K": [[0]], "V": [[2, 0, 4]], "X": [[-2, 0, 2]]}},
+                "options": {{"residual": true, "norm": "post"}}, "claims": {{{claim}}}}}"#
+        )
+    };
+    // X + V = 0, 0, 6: mean 2, deviations −2, −2, 4, variance 8, of the sample 12.
+    assert_eq!(named(&norm(r#""residual": [[2, 0, 4]]"#)), [Some(Kind::ResidualLeftOut)]);
+    assert_eq!(named(&norm(r#""final_norm": [["-0.577", "-0.577", "1.155"]]"#)), [Some(Kind::SampleVariance)]);
+    assert_eq!(named(&norm(r#""final_norm": [["-0.250", "-0.250", "0.500"]]"#)), [Some(Kind::RootLeftOut)]);
+    assert_eq!(named(&norm(r#""final_norm": [["0.000", "0.000", "1.732"]]"#)), [Some(Kind::MeanNotSubtracted)]);
+}
+
+#[test]
+fn a_mistake_in_a_step_that_is_not_stated_is_found_in_the_next_claim() {
+    // Scores 0 and 4 of width 4: scaled 0 and 2, divided by d_k 0 and 1.
+    let file = r#"{"inputs": {"Q": [[1, 1, 1, 1]], "K": [[0, 0, 0, 0], [1, 1, 1, 1]]},
+        "claims": {"weights": [["0.269", "0.731"]]}}"#;
+    let checked = check(file);
+    let mistake = checked.steps[0].mistake.as_ref().unwrap();
+    assert_eq!((mistake.kind, mistake.step.as_deref()), (MistakeKind::DividedByDk, Some("scaled")));
+    assert_eq!(mistake.text(), "likely mistake, in scaled: divided by d_k instead of √d_k");
+}
+
+#[test]
+fn usual_roundings_of_constants_are_no_errors() {
+    // 7/√2 = 4.9497, and 7/1.41 = 4.9645; 3/√2 = 2.1213, and 3/1.41 = 2.1277.
+    let file =
+        |claims: &str| format!(r#"{{"inputs": {{"Q": [[1, 1]], "K": [[3, 4], [1, 2]]}}, "claims": {{{claims}}}}}"#);
+    let checked = check(&file(r#""scaled": [["4.9645", "2.1277"]]"#));
+    assert!(checked.ok, "{checked:?}");
+    assert_eq!(checked.steps[0].verdict, ClaimVerdict::Rounded);
+    assert_eq!(checked.constants, ["√2 ≈ 1.41"]);
+    // 7 · 0.71 and 3 · 0.71.
+    assert_eq!(check(&file(r#""scaled": [["4.97", "2.13"]]"#)).constants, ["1/√2 ≈ 0.71"]);
+    // One number with another constant is an error.
+    assert!(!check(&file(r#""scaled": [["4.9645", "2.1213"]]"#)).ok);
+    // Exact numbers need no rounded constant.
+    let exact = check(&file(r#""scaled": [["4.9497", "2.1213"]]"#));
+    assert!(exact.ok && exact.constants.is_empty());
+    // 2.72² = 7.3984.
+    let powers = |claim: &str| {
+        check(&format!(
+            r#"{{"inputs": {{"scaled": [[2, 1]]}}, "options": {{"subtract_max": false}}, "claims": {{"exponentials": [[{claim}]]}}}}"#
+        ))
+    };
+    assert_eq!(powers(r#""7.3984", "2.7200""#).constants, ["e ≈ 2.72"]);
+    assert!(powers(r#""7.3891", "2.7183""#).constants.is_empty());
+    // 2 · 3.14 · 10,000^(1/2).
+    let waves =
+        |claim: &str| check(&format!(r#"{{"positions": {{"d_model": 4}}, "claims": {{"wavelength_1": "{claim}"}}}}"#));
+    assert_eq!(waves("628.0").constants, ["π ≈ 3.14"]);
+    assert!(waves("628.3").constants.is_empty() && !waves("627.0").ok);
+}
+
+#[test]
+fn only_new_errors_are_counted() {
+    // Q is wrong in one number, and two scores follow from it; a third is wrong by itself.
+    let file = r#"{"inputs": {"X": [[1, 2], [3, 4]], "W_Q": [[1, 0], [0, 1]], "K": [[1, 1], [0, 1]]},
+        "claims": {"Q": [[1, 2], [3, 5]], "scores": [[9, 2], [8, 5]]}}"#;
+    let checked = check(file);
+    let counts: Vec<[usize; 2]> = checked.steps.iter().map(|step| [step.wrong, step.inherited]).collect();
+    assert_eq!(counts, [[1, 0], [1, 2]]);
+    let example = WorkedExample::parse(file).unwrap();
+    let text = checked.to_text("a.json", &example);
+    assert!(text.contains("scores        wrong here  1 of 4 numbers, 2 more inherited\n"), "{text}");
+}
+
+#[test]
+fn the_articles_mistakes_are_named() {
+    let mistake = |name: &str, step: &str| {
+        let checked = chumoku_view::trace::builtin(name).unwrap().check().unwrap();
+        let found = checked.steps.iter().find(|found| found.name == step).unwrap();
+        found.mistake.as_ref().map(|mistake| (mistake.kind, mistake.used.clone()))
+    };
+    // 1 · 1 + 1 · 1 is printed as 1.
+    assert_eq!(mistake("two-tokens", "Q"), Some((MistakeKind::LeftOutTerm, None)));
+    // The scores of the first example with concrete tokens are those of Q and Q.
+    let used = Some(["Q", "K"].map(str::to_owned));
+    assert_eq!(mistake("school", "scores"), Some((MistakeKind::WrongMatrix, used)));
+    assert_eq!(mistake("book", "exponentials"), None);
+}
