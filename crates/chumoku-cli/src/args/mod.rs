@@ -130,7 +130,7 @@ pub(crate) enum Command {
     /// Continue a text with a language model
     Generate(GenerateArgs),
     /// Show why a model gave its answer: effect of each word, attention, alignment
-    Explain(ExplainArgs),
+    Explain(Box<ExplainArgs>),
     /// Serve models over HTTP, compatible with text-embeddings-inference
     Serve(ServeArgs),
     /// Export a classifier's network as an ONNX file, without its n-gram model

@@ -62,7 +62,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Nearest(args) => nearest::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Translate(args) => translate::run(args),
-        Command::Explain(args) => explain::run(args),
+        Command::Explain(args) => explain::run(*args),
         Command::Serve(args) => serve::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Attend(args) => attend::run(&args),
