@@ -374,7 +374,7 @@ addEventListener('keydown', e => {
   if (act) { e.preventDefault(); act(); }
 });
 system.addEventListener('change', show);
-new ResizeObserver(() => fit()).observe($('view'));
+new ResizeObserver(() => requestAnimationFrame(() => fit())).observe($('view'));
 const start = () => { pause(); readHash(); show(); reveal(); };
 addEventListener('hashchange', start);
 start();

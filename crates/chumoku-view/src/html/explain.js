@@ -389,7 +389,7 @@ addEventListener('keydown', e => {
   if (act) { e.preventDefault(); act(); }
 });
 system.addEventListener('change', () => { if (S.theme === 'auto') show(); });
-new ResizeObserver(() => { drawSoon(); scrollHints(); }).observe($('view'));
+new ResizeObserver(() => requestAnimationFrame(() => { drawSoon(); scrollHints(); })).observe($('view'));
 
 const start = () => { readHash(); show(); reveal(); draw(); };
 addEventListener('hashchange', start);

@@ -137,8 +137,8 @@ fn first_head_fields([layer, head]: [usize; 2]) -> [(String, Value); 2] {
 /// left out.
 const MAX_EXACT_NUMBERS: usize = 1 << 16;
 
-/// Maximum count of derived numbers that a page holds as bytes. More are left out.
-const MAX_ROUGH_NUMBERS: usize = 1 << 20;
+/// Maximum count of numbers in a derived array. Larger ones are left out.
+const MAX_DERIVED_NUMBERS: usize = 1 << 20;
 
 /// Arrays of a page, one base64 element each.
 #[derive(Default)]
@@ -185,10 +185,11 @@ fn array_elements(e: &Explanation, first: [usize; 2]) -> String {
     let mut maps = ArrayElements::default();
     maps.add_shares("weights", &e.attention, square, e.heads, first);
     let DerivedAttention { value_weighted, rollout } = &e.derived;
-    if value_weighted.len() <= MAX_ROUGH_NUMBERS {
+    if value_weighted.len() <= MAX_DERIVED_NUMBERS {
         maps.add_shares("value_weighted", value_weighted, square, e.heads, first);
     }
-    if rollout.len() <= MAX_EXACT_NUMBERS {
+    // One map for each layer instead of each head: small enough to stay exact.
+    if rollout.len() <= MAX_DERIVED_NUMBERS {
         maps.add_exact("rollout", rollout, square, None);
     }
     if let Some(depth) = &e.depth {

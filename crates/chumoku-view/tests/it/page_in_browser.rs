@@ -86,7 +86,8 @@ fn texts_of_one_and_three_hundred_words_work() {
     assert_quiet(&page);
     assert_table(&page, &one, 0, 0);
     let many = crate::common::many(299);
-    let Some(page) = dom(&to_html(&many, [0; 2], Lang::Ja), "layer=1&head=2&table=1") else {
+    // The head that is shown first is exact in a page of any size.
+    let Some(page) = dom(&to_html(&many, [0, 1], Lang::Ja), "layer=1&head=2&table=1") else {
         return;
     };
     assert_quiet(&page);
