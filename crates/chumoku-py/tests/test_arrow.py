@@ -39,7 +39,7 @@ def models(tmp_path_factory):
         command("train", place / f"{name}.jsonl", "--out", place / name, *more)
 
     words = ["soup", "bill", "soup and bill"]
-    command("train", "--model", "ngrams", "--out", place / "classes")
+    command("train", "--builtin", "reviews", "--model", "ngrams", "--out", place / "classes")
     several = [{"text": f"{words[i % 3]} number {i}", "labels": [["food"], ["price"], ["food", "price"]][i % 3]} for i in range(60)]
     train("labels", several, "--epochs", "1")
     train("numbers", [{"text": f"{['bad', 'fair', 'good'][i % 3]} night {i}", "score": 1.5 + i % 3} for i in range(60)], "--task", "score", "--epochs", "1")

@@ -157,7 +157,7 @@ def test_invalid_requests_are_rejected(place, tmp_path):
     with pytest.raises(ValueError, match=r"^fit\(X, y\): expected new rows to train on"):
         small(from_pretrained=folder).fit(*rows(), old=rows())
     small(model="ngrams", epochs=None, out=tmp_path / "several").fit(rows()[0], several(rows()[1]))
-    with pytest.raises(ValueError, match="^y: your own model .* any number of labels per text"):
+    with pytest.raises(ValueError, match="^y: your own model .*any number of labels per text"):
         small(model="ngrams", epochs=None, from_pretrained=tmp_path / "several").fit(*news(), old=rows())
     with pytest.raises(TypeError, match="^old: row 0: expected a list of labels, got str"):
         small(model="ngrams", epochs=None, from_pretrained=tmp_path / "several").fit(news()[0], several(news()[1]), old=rows())
