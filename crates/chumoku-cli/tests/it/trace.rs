@@ -438,7 +438,7 @@ fn impossible_traces_are_reported() {
     // A name without a similar one still gets the full list.
     place.run_rejected(
         &["trace", "--example", "zzzzzz"],
-        &["no example is called zzzzzz; there are two-tokens, ", ", waves"],
+        &["no example is called zzzzzz; trace can show two-tokens, ", ", mat-sat-cat"],
     );
     place.run_rejected(&["trace", "--example", "waves"], &["tracing waves: this example is about sizes, not matrices"]);
     place.run_rejected(&["trace", "--example", "book", "--layer", "0", "--model", "x"], &["--layer"]);

@@ -55,18 +55,23 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
     EXAMPLES.iter().map(|(name, _)| *name)
 }
 
+/// Returns the names of the built-in worked examples that have matrices.
+fn traceable_names() -> Vec<&'static str> {
+    let has_matrices = |text| WorkedExample::parse(text).is_ok_and(|example| example.size_claims.is_empty());
+    EXAMPLES.iter().filter(|(_, text)| has_matrices(text)).map(|(name, _)| *name).collect()
+}
+
 /// Returns a built-in worked example.
 ///
 /// # Errors
-/// If no example has this name; the error lists the names.
+/// If no example has this name; the error lists the names of those with matrices.
 pub fn builtin(name: &str) -> Result<WorkedExample> {
     let Some((_, text)) = EXAMPLES.iter().find(|(known, _)| *known == name) else {
-        let names: Vec<&str> = builtin_names().collect();
-        let hint = did_you_mean(name, names.iter().copied());
+        let hint = did_you_mean(name, builtin_names());
         return Err(Error::Setting(chumoku::tr!(
-            "no example is called {name}{hint}; there are {}",
-            "{name} という計算例はありません{hint}。あるのは {} です",
-            names.join(", ")
+            "no example is called {name}{hint}; trace can show {}",
+            "{name} という計算例はありません{hint}。trace で表示できるのは {} です",
+            traceable_names().join(", ")
         )));
     };
     WorkedExample::parse(text).map_err(|problem| Error::Example { action: "reading", file: name.into(), problem })

@@ -58,6 +58,9 @@ pub struct HeadStatistics {
 /// The entropy from which attention without a role counts as spread out.
 const SPREAD_OUT: f32 = 0.7;
 
+/// The share of one word from which attention without a role goes mostly to that word.
+const MAJORITY: f32 = 0.5;
+
 /// Computes the statistics and role of a head. `row` returns the weights of each query word.
 pub(crate) fn head_statistics<'a>(
     [layer, head]: [usize; 2],
@@ -164,6 +167,9 @@ impl HeadStatistics {
             (Lang::En, HeadRole::Mixed) if self.entropy >= SPREAD_OUT => {
                 "No clear pattern; attention is spread out".to_owned()
             }
+            (Lang::En, HeadRole::Mixed) if self.sink_share >= MAJORITY => {
+                format!("Most of the attention, {sink}, goes to {word}")
+            }
             (Lang::En, HeadRole::Mixed) => format!("No clear pattern; {word} receives most, {sink} of the attention"),
             (Lang::Ja, HeadRole::Sink) => {
                 format!("アテンションの {sink} が{word}に集まっています（ここでは役目のないヘッドによく見られます）")
@@ -173,6 +179,9 @@ impl HeadStatistics {
             (Lang::Ja, HeadRole::Distant) => format!("平均 {distance} 語離れた語を見ています"),
             (Lang::Ja, HeadRole::Mixed) if self.entropy >= SPREAD_OUT => {
                 "はっきりした傾向はなく、アテンションは広く分散しています".to_owned()
+            }
+            (Lang::Ja, HeadRole::Mixed) if self.sink_share >= MAJORITY => {
+                format!("アテンションの大半（{sink}）が{word}に向かっています")
             }
             (Lang::Ja, HeadRole::Mixed) => format!("はっきりした傾向はなく、最も見られているのは{word}です（{sink}）"),
         }
@@ -224,6 +233,15 @@ mod tests {
         // Uniform attention and too few words have no role.
         assert_eq!(of(&vec![vec![0.05; 20]; 20]).role, HeadRole::Mixed);
         assert_eq!(of(&[vec![0.9, 0.1], vec![0.9, 0.1]]).role, HeadRole::Mixed);
+    }
+
+    #[test]
+    fn a_head_without_a_role_has_a_sentence_on_its_strongest_word() {
+        let head = of(&[vec![0.9, 0.1], vec![0.9, 0.1]]);
+        assert_eq!(head.describe(Lang::En, "cat"), "Most of the attention, 90 %, goes to \"cat\"");
+        assert_eq!(head.describe(Lang::Ja, "猫"), "アテンションの大半（90 %）が「猫」に向かっています");
+        let even = of(&vec![vec![0.25f32; 4]; 4]);
+        assert_eq!(even.describe(Lang::En, "cat"), "No clear pattern; attention is spread out");
     }
 
     /// A head with random weights over random tokens at learned positions. Unlike the heads of [`RandomHeads`], it

@@ -382,7 +382,7 @@ impl Run {
         let errors = lines.iter().copied().filter(is_error).count();
         assert_eq!(errors, 1, "{self:#?}");
         let line = lines.last().unwrap();
-        assert!(is_error(line) && line.chars().count() < 600, "{self:#?}");
+        assert!(is_error(line) && line.chars().count() < 500, "{self:#?}");
         for inside in ["panicked", "backtrace", "RUST_", ".rs:", "Error {", "Some(", ".tmp\""] {
             assert!(!self.stderr.contains(inside), "{inside}: {self:#?}");
         }
