@@ -144,7 +144,10 @@ const EXPLAIN: FlagTable = &[
     ("--compare-head", Heads),
     ("--compare-model", OneOf(&["model", "other", "missing"])),
     ("--patch", Text),
-    ("--align", OneOf(&["1:1", "1-2:1-2", "1-2:1-3", "0:1", "9999:1", "18446744073709551615:1"])),
+    (
+        "--align",
+        OneOf(&["1:1", "1-2:1-2", "1-2:1-3", "0:1", "9999:1", "18446744073709551615:1", "1-9999999999:1-9999999999"]),
+    ),
     ("--generate", Count),
     ("--lens", Alone),
     ("--html", Out),

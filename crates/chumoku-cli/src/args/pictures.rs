@@ -115,7 +115,8 @@ impl AlignedTokens {
 fn parse_aligned_tokens(text: &str) -> Result<AlignedTokens, String> {
     let range = |text: &str| {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
-        let [first, last] = [first, last].map(|number| number.parse::<usize>().ok().filter(|&n| n > 0));
+        let [first, last] =
+            [first, last].map(|number| number.parse::<usize>().ok().filter(|n| (1..1 << 20).contains(n)));
         first.zip(last).filter(|(first, last)| first <= last).map(|(first, last)| first - 1..last)
     };
     let both = text.split_once(':').and_then(|(text, other)| range(text).zip(range(other)));

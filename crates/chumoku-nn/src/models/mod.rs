@@ -21,7 +21,7 @@ mod translator;
 pub use classifier::{Classifier, ClassifierCache, ClassifierConfig, ClassifierTrace, HeadTrace, LossTrace};
 pub use language_model::{LanguageModel, LanguageModelConfig, LanguageModelState};
 pub use masked_language_model::MaskedLanguageModel;
-pub use residual_reader::{EncoderRecording, PatchedLogits, ResidualReader};
+pub use residual_reader::{EncoderRecording, PatchedSites, ResidualReader};
 pub use tagger::{TaggedUnits, TokenTagger, TokenTaggerCache, TokenTaggerConfig};
 pub use text_encoder::{TextEncoder, TextEncoderCache, TextEncoderConfig};
 pub use translator::{

@@ -4,7 +4,7 @@ use crate::Result;
 use crate::layers::{ActivationSite, Encoder, Offsets};
 use crate::params::Params;
 use chumoku_kernels::{Real, parallel_try_map};
-use ndarray::{Array2, ArrayView2, Axis, Slice};
+use ndarray::{Array2, ArrayView1, ArrayView2, Axis, Slice};
 
 /// Number of tokens that go through the layers together while sites are patched.
 const PATCHED_TOKENS: usize = 1024;
@@ -33,17 +33,15 @@ pub struct EncoderRecording<T> {
     pub feed_forward: Vec<Array2<T>>,
 }
 
-/// The logits of one sequence after patching each site with the values of another sequence.
+/// A measure of the logits of one sequence after patching each site with the values of another sequence.
 #[derive(Clone, Debug)]
-pub struct PatchedLogits<T> {
-    /// The logits of the two sequences: (2, answers).
-    pub unpatched: Array2<T>,
-    /// For each depth, before the first layer to after the last: (patched positions, answers).
-    pub residual: Vec<Array2<T>>,
-    /// For each layer, the output of each head at all patched positions: (heads, answers).
-    pub heads: Vec<Array2<T>>,
-    /// For each layer: (patched positions, answers).
-    pub feed_forward: Vec<Array2<T>>,
+pub struct PatchedSites<M> {
+    /// For each depth, before the first layer to after the last: one for each patched position.
+    pub residual: Vec<Vec<M>>,
+    /// For each layer, the output of each head at all patched positions: one for each head.
+    pub heads: Vec<Vec<M>>,
+    /// For each layer: one for each patched position.
+    pub feed_forward: Vec<Vec<M>>,
 }
 
 /// One kind of site in one layer.
@@ -103,21 +101,36 @@ impl<'a, T: Real> ResidualReader<'a, T> {
         recording.residual.iter().map(|x| (self.read_out)(x.clone(), &Offsets::from_lengths([x.nrows()]))).collect()
     }
 
-    /// Patches each site of the first sequence in turn with the values of the second sequence, and reads the logits
-    /// (Wang et al. 2022; Meng et al. 2022). `positions` has pairs: a position in the first sequence, and the position in
-    /// the second one that replaces it.
+    /// Returns the logits that the model reads from the residual stream after the last layer.
     ///
     /// # Shapes
-    /// The embeddings of both sequences, (tokens, d_model) each.
+    /// (rows, answers).
+    ///
+    /// # Errors
+    /// If the shapes do not match.
+    ///
+    /// # Panics
+    /// If the recording is of an encoder with another number of layers.
+    pub fn logits(&self, recording: &EncoderRecording<T>) -> Result<Array2<T>> {
+        let x = &recording.residual[self.encoder.layers().len()];
+        (self.read_out)(x.clone(), &Offsets::from_lengths([x.nrows()]))
+    }
+
+    /// Patches each site of the first sequence in turn with the values of the second sequence, and measures the logits
+    /// (Wang et al. 2022; Meng et al. 2022). `positions` has pairs: a position in the first sequence, and the position in
+    /// the second one that replaces it. Only measures are kept, because a vocabulary may have 100,000 logits.
     ///
     /// # Errors
     /// If the shapes do not match.
     ///
     /// # Panics
     /// If a position is beyond its sequence.
-    pub fn patch(&self, sequences: [Array2<T>; 2], positions: &[[usize; 2]]) -> Result<PatchedLogits<T>> {
-        let [text, other] = sequences.map(|x| self.record(x));
-        let (text, other) = (text?, other?);
+    pub fn patch<M: Send>(
+        &self,
+        [text, other]: [&EncoderRecording<T>; 2],
+        positions: &[[usize; 2]],
+        measure: impl Fn(ArrayView1<'_, T>) -> M + Sync,
+    ) -> Result<PatchedSites<M>> {
         let layers = self.encoder.layers().len();
         let heads = self.encoder.layers().first().map_or(0, |layer| layer.num_heads());
         let count = |site: PatchedSite| if let PatchedSite::Heads = site { heads } else { positions.len() };
@@ -129,34 +142,21 @@ impl<'a, T: Real> ResidualReader<'a, T> {
                 jobs.extend(starts.map(|start| (site, layer, start..(start + copies).min(count(site)))));
             }
         }
-        let logits = parallel_try_map(&jobs, |(site, layer, range)| {
-            self.patched([&text, &other], positions, (*site, *layer), range.clone().collect::<Vec<_>>())
+        let measures = parallel_try_map(&jobs, |(site, layer, range)| {
+            let logits = self.patched([text, other], positions, (*site, *layer), range.clone().collect::<Vec<_>>())?;
+            Ok(logits.outer_iter().map(&measure).collect::<Vec<M>>())
         })?;
-        let unpatched = [text, other].map(|recording| {
-            let x = recording.residual[layers].clone();
-            let offsets = Offsets::from_lengths([x.nrows()]);
-            (self.read_out)(x, &offsets)
-        });
-        let [first, second] = unpatched;
-        let mut both = first?;
-        append(&mut both, second?.view());
-        let answers = both.ncols();
-        let empty = |layers: usize| vec![Array2::from_elem((0, answers), T::ZERO); layers];
-        let mut found = PatchedLogits {
-            unpatched: both,
-            residual: empty(layers + 1),
-            heads: empty(layers),
-            feed_forward: empty(layers),
-        };
-        for ((site, layer, _), logits) in jobs.iter().zip(&logits) {
+        let empty = |layers: usize| (0..layers).map(|_| Vec::new()).collect();
+        let mut sites = PatchedSites { residual: empty(layers + 1), heads: empty(layers), feed_forward: empty(layers) };
+        for ((site, layer, _), measures) in jobs.iter().zip(measures) {
             let list = match site {
-                PatchedSite::Residual => &mut found.residual,
-                PatchedSite::Heads => &mut found.heads,
-                PatchedSite::FeedForward => &mut found.feed_forward,
+                PatchedSite::Residual => &mut sites.residual,
+                PatchedSite::Heads => &mut sites.heads,
+                PatchedSite::FeedForward => &mut sites.feed_forward,
             };
-            append(&mut list[*layer], logits.view());
+            list[*layer].extend(measures);
         }
-        Ok(found)
+        Ok(sites)
     }
 
     /// Returns the logits of copies of the text. In copy i, the site `which[i]` of a layer has the other's values.

@@ -719,17 +719,18 @@ fn activation_patching<T: Number>(name: &str, norm_order: NormOrder, activation:
         case.ids("in.pairs").chunks_exact(2).map(|pair| [pair[0] as usize, pair[1] as usize]).collect();
     let reader = classifier.residual_reader(&p).unwrap();
     let embed = |name: &str| classifier.embed(&p, &case.ids(name)).unwrap();
-    let found = reader.patch(["in.text", "in.other"].map(embed), &pairs).unwrap();
-    case.assert_array_close("out.unpatched", found.unpatched.view());
-    for (kind, arrays) in
-        [("residual", &found.residual), ("heads", &found.heads), ("feed_forward", &found.feed_forward)]
+    let [recording, other] = ["in.text", "in.other"].map(|name| reader.record(embed(name)).unwrap());
+    let unpatched = [&recording, &other].map(|recording| reader.logits(recording).unwrap());
+    case.assert_close("out.unpatched", &unpatched.iter().flatten().copied().collect::<Vec<T>>());
+    let sites = reader.patch([&recording, &other], &pairs, |logits| logits.to_vec()).unwrap();
+    for (kind, layers) in
+        [("residual", &sites.residual), ("heads", &sites.heads), ("feed_forward", &sites.feed_forward)]
     {
-        assert_eq!(arrays.len(), if kind == "residual" { 3 } else { 2 });
-        for (layer, array) in arrays.iter().enumerate() {
-            case.assert_array_close(&format!("out.{kind}{layer}"), array.view());
+        assert_eq!(layers.len(), if kind == "residual" { 3 } else { 2 });
+        for (layer, logits) in layers.iter().enumerate() {
+            case.assert_close(&format!("out.{kind}{layer}"), &logits.concat());
         }
     }
-    let recording = reader.record(embed("in.text")).unwrap();
     let lens: Vec<T> = reader.logit_lens(&recording).unwrap().iter().flatten().copied().collect();
     case.assert_close("out.lens", &lens);
     // A layer adds its outputs to the residual stream.

@@ -10,12 +10,12 @@ use super::label_probability::LabelProbability;
 use super::logit_lens::answer_probabilities;
 use super::patching::Patching;
 use super::required_text::require_text;
-use crate::models::{PatchedLogits, ResidualReader};
+use crate::models::{EncoderRecording, ResidualReader};
 use crate::text_models::classifier::TextClassifier;
 use crate::text_models::generator::TextGenerator;
 use crate::{Error, Result, tr};
 use chumoku_nn::probability::log_softmax;
-use ndarray::{Array2, ArrayView1};
+use ndarray::{Array2, ArrayView1, Axis};
 
 /// The largest number of tokens of a text that an error lists.
 const LISTED_TOKENS: usize = 200;
@@ -65,10 +65,11 @@ struct PatchedTexts<'a> {
 }
 
 impl PatchedTexts<'_> {
-    /// Returns the positions to patch: those that the user gives, or all positions of texts with as many tokens.
+    /// Returns the positions to patch: those that the user gives, or without any all positions of texts with as many
+    /// tokens.
     fn positions(&self, aligned: Option<&[[usize; 2]]>) -> Result<Vec<[usize; 2]>> {
         let counts = self.tokens.each_ref().map(Vec::len);
-        let Some(aligned) = aligned else {
+        let Some(aligned) = aligned.filter(|aligned| !aligned.is_empty()) else {
             return match counts[0] == counts[1] {
                 true => Ok((0..counts[0]).map(|i| [i, i]).collect()),
                 false => Err(Error::Setting(self.unequal_lengths())),
@@ -131,17 +132,65 @@ impl PatchedTexts<'_> {
              のように指定してください。テキストのトークン: {text}。もう一方のトークン: {other}"
         )
     }
+}
 
-    /// Normalizes the logits of every site.
-    fn patching(
-        self,
-        found: &PatchedLogits<f32>,
+/// Both texts in a network, with its logits for them: (2, answers).
+struct RecordedTexts<'a> {
+    reader: ResidualReader<'a, f32>,
+    recordings: [EncoderRecording<f32>; 2],
+    logits: Array2<f32>,
+}
+
+impl<'a> RecordedTexts<'a> {
+    fn record(reader: ResidualReader<'a, f32>, embedded: [Array2<f32>; 2]) -> Result<Self> {
+        let [text, other] = embedded.map(|x| reader.record(x));
+        let recordings = [text?, other?];
+        let [first, second] = recordings.each_ref().map(|recording| reader.logits(recording));
+        let logits = ndarray::concatenate(Axis(0), &[first?.view(), second?.view()]).expect("as many answers");
+        Ok(RecordedTexts { reader, recordings, logits })
+    }
+
+    /// Patches every site, and normalizes the difference of logits that follows.
+    fn patch(
+        &self,
+        texts: PatchedTexts<'_>,
         aligned: Vec<[usize; 2]>,
         compared: &ComparedLogits,
         answers: [LabelProbability; 2],
         label: impl Fn(usize) -> String,
     ) -> Result<Patching> {
-        let [text, other] = [0, 1].map(|row| compared.difference(found.unpatched.row(row)));
+        let movement = Movement::between(compared, &self.logits)?;
+        let [text, other] = &self.recordings;
+        let sites = self.reader.patch([text, other], &aligned, |logits| movement.of(logits))?;
+        let PatchedTexts { other, tokens: [tokens, other_tokens] } = texts;
+        Ok(Patching {
+            other: other.into(),
+            tokens,
+            other_tokens,
+            aligned,
+            answers,
+            toward: label(compared.toward),
+            away: compared.away.map(label),
+            differences: [movement.text as f32, movement.other as f32],
+            residual: sites.residual.concat(),
+            heads: sites.heads.concat(),
+            feed_forward: sites.feed_forward.concat(),
+        })
+    }
+}
+
+/// The difference of logits of both texts, which normalizes those after patching.
+struct Movement<'a> {
+    compared: &'a ComparedLogits,
+    text: f64,
+    other: f64,
+}
+
+impl<'a> Movement<'a> {
+    /// # Errors
+    /// If the texts have the same difference of logits.
+    fn between(compared: &'a ComparedLogits, logits: &Array2<f32>) -> Result<Self> {
+        let [text, other] = [0, 1].map(|row| compared.difference(logits.row(row)));
         let change = other - text;
         if change.is_nan() || change.abs() <= SMALLEST_DIFFERENCE {
             return Err(Error::Setting(tr!(
@@ -151,22 +200,12 @@ impl PatchedTexts<'_> {
                  ありません。答えの異なるテキストを指定してください"
             )));
         }
-        let moved = |logits: ArrayView1<'_, f32>| ((compared.difference(logits) - text) / (other - text)) as f32;
-        let of = |layers: &[Array2<f32>]| layers.iter().flat_map(|x| x.outer_iter()).map(moved).collect();
-        let [tokens, other_tokens] = self.tokens;
-        Ok(Patching {
-            other: self.other.into(),
-            tokens,
-            other_tokens,
-            aligned,
-            answers,
-            toward: label(compared.toward),
-            away: compared.away.map(label),
-            differences: [text as f32, other as f32],
-            residual: of(&found.residual),
-            heads: of(&found.heads),
-            feed_forward: of(&found.feed_forward),
-        })
+        Ok(Movement { compared, text, other })
+    }
+
+    /// Returns 0 for the logits of the text, and 1 for those of the other text.
+    fn of(&self, logits: ArrayView1<'_, f32>) -> f32 {
+        ((self.compared.difference(logits) - self.text) / (self.other - self.text)) as f32
     }
 }
 
@@ -190,7 +229,7 @@ impl TextClassifier {
     ///
     /// # Errors
     /// If a text is empty or cannot be tokenized, or the network is recurrent. If the texts have different numbers of
-    /// tokens and no alignment, a position does not exist, or the answers do not differ.
+    /// tokens and no alignment, a position or label does not exist, or the answers do not differ.
     pub fn patch(
         &self,
         text: &str,
@@ -214,24 +253,25 @@ impl TextClassifier {
         let tokens = ids.each_ref().map(|ids| ids.iter().map(|&id| self.tokenizer.token(id)).collect());
         let texts = PatchedTexts { other: second, tokens };
         let positions = texts.positions(aligned)?;
-        let found = patched_logits(&reader, &ids, &positions, |ids| Ok(self.model.embed(&self.params, ids)?))?;
+        let [first, second] = ids.each_ref().map(|ids| self.model.embed(&self.params, ids));
+        let recorded = RecordedTexts::record(reader, [first?, second?])?;
+        let logits = &recorded.logits;
         let (labels, target) = (&self.config.labels, &self.config.target);
         let answer = |row: usize, class: usize| {
-            let probabilities = answer_probabilities(&found.unpatched.row(row).to_vec(), target.is_one_class());
+            let probabilities = answer_probabilities(&logits.row(row).to_vec(), target.is_one_class());
             LabelProbability { label: labels[class].clone(), probability: probabilities[class] }
         };
         let (compared, answers) = if target.is_one_class() {
-            let classes = [0, 1].map(|row| best(found.unpatched.row(row)));
-            (ComparedLogits::between(&found.unpatched), [answer(0, classes[0]), answer(1, classes[1])])
+            let classes = [0, 1].map(|row| best(logits.row(row)));
+            (ComparedLogits::between(logits), [answer(0, classes[0]), answer(1, classes[1])])
         } else {
-            let asked = label.and_then(|label| labels.iter().position(|own| own == label));
-            let class = match asked {
-                Some(class) => class,
+            let class = match label {
+                Some(label) => target.label_to_explain(labels, label)?,
                 None => target.class_to_explain(&self.predict(&[text])?.remove(0)),
             };
             (ComparedLogits { toward: class, away: None }, [answer(0, class), answer(1, class)])
         };
-        texts.patching(&found, positions, &compared, answers, |class| labels[class].clone())
+        recorded.patch(texts, positions, &compared, answers, |class| labels[class].clone())
     }
 }
 
@@ -256,33 +296,21 @@ impl TextGenerator {
         let tokens = ids.each_ref().map(|ids| ids.iter().map(|&id| self.tokenizer.token(id)).collect());
         let texts = PatchedTexts { other, tokens };
         let positions = texts.positions(aligned)?;
-        let reader = self.model.next_token_reader(&self.params);
-        let mut found = patched_logits(&reader, &ids, &positions, |ids| Ok(self.model.embed(&self.params, ids)?))?;
+        let [first, second] = ids.each_ref().map(|ids| self.model.embed(&self.params, ids));
+        let mut recorded = RecordedTexts::record(self.model.next_token_reader(&self.params), [first?, second?])?;
         // The unknown token is never generated.
         if let Some(id) = self.tokenizer.unknown_id() {
-            let all = found.residual.iter_mut().chain(&mut found.heads).chain(&mut found.feed_forward);
-            all.chain([&mut found.unpatched]).for_each(|logits| logits.column_mut(id as usize).fill(f32::MIN));
+            recorded.logits.column_mut(id as usize).fill(f32::MIN);
         }
+        let logits = &recorded.logits;
         let label = |id: usize| self.tokenizer.token(id as u32);
         let answers = [0, 1].map(|row| {
-            let id = best(found.unpatched.row(row));
-            LabelProbability {
-                label: label(id),
-                probability: log_softmax(&found.unpatched.row(row).to_vec())[id].exp(),
-            }
+            let id = best(logits.row(row));
+            LabelProbability { label: label(id), probability: log_softmax(&logits.row(row).to_vec())[id].exp() }
         });
-        let compared = ComparedLogits::between(&found.unpatched);
-        texts.patching(&found, positions, &compared, answers, label)
+        let compared = ComparedLogits::between(logits);
+        recorded.patch(texts, positions, &compared, answers, label)
     }
-}
-
-fn patched_logits(
-    reader: &ResidualReader<'_, f32>,
-    ids: &[Vec<u32>; 2],
-    positions: &[[usize; 2]],
-    embed: impl Fn(&[u32]) -> Result<Array2<f32>>,
-) -> Result<PatchedLogits<f32>> {
-    Ok(reader.patch([embed(&ids[0])?, embed(&ids[1])?], positions)?)
 }
 
 #[cfg(test)]
@@ -318,22 +346,26 @@ mod tests {
         let unpatched = ndarray::array![[2.0f32, 0.0, 1.0], [-1.0, 0.5, 4.0]];
         let compared = ComparedLogits::between(&unpatched);
         assert_eq!((compared.toward, compared.away), (2, Some(0)));
-        let found = PatchedLogits {
-            unpatched: unpatched.clone(),
-            residual: vec![unpatched.clone(), ndarray::array![[0.5f32, 9.0, 2.5], [2.0, 0.0, 1.0]]],
-            heads: vec![ndarray::array![[2.0f32, 5.0, 0.0]]],
-            feed_forward: vec![unpatched.clone()],
-        };
+        let movement = Movement::between(&compared, &unpatched).unwrap();
+        let moved = |rows: &Array2<f32>| rows.outer_iter().map(|logits| movement.of(logits)).collect::<Vec<f32>>();
         let answer = LabelProbability { label: String::new(), probability: 0.5 };
-        let answers = [answer.clone(), answer];
-        let patching =
-            texts(&["a", "b"], &["c", "d"])
-                .patching(&found, vec![[0, 0], [1, 1]], &compared, answers, |class| class.to_string());
-        let patching = patching.unwrap();
-        assert_eq!(patching.residual, [0.0, 1.0, 0.5, 0.0]);
+        let [tokens, other_tokens] = [["a", "b"], ["c", "d"]].map(|tokens| tokens.map(str::to_owned).to_vec());
+        let patching = Patching {
+            other: "other".into(),
+            tokens,
+            other_tokens,
+            aligned: vec![[0, 0], [1, 1]],
+            answers: [answer.clone(), answer],
+            toward: "2".into(),
+            away: Some("0".into()),
+            differences: [movement.text as f32, movement.other as f32],
+            residual: [moved(&unpatched), moved(&ndarray::array![[0.5f32, 9.0, 2.5], [2.0, 0.0, 1.0]])].concat(),
+            heads: moved(&ndarray::array![[2.0f32, 5.0, 0.0]]),
+            feed_forward: moved(&unpatched),
+        };
+        assert_eq!((patching.differences, patching.residual.as_slice()), ([-1.0, 5.0], &[0.0, 1.0, 0.5, 0.0][..]));
         // −1 becomes −2, and the other text has 5.
         assert_eq!(patching.heads, [-1.0 / 6.0]);
-        assert_eq!((patching.toward.as_str(), patching.away.as_deref()), ("2", Some("0")));
         assert_eq!((patching.layers(), patching.heads_per_layer()), (1, 1));
         assert!(patching.is_consistent(1, 1) && !patching.is_consistent(2, 1));
         assert_eq!(patching.strongest(1), [PatchedSite::FeedForward { layer: 0, position: 1 }]);

@@ -528,10 +528,12 @@ impl Explanation {
             )))
         };
         let consistent = [
-            ("lens", self.lens.as_ref().is_none_or(|lens| lens.is_consistent(self.layers))),
+            ("lens", self.lens.as_ref().is_none_or(|lens| lens.is_consistent(self.layers, self.probabilities.len()))),
             (
                 "residual_path",
-                self.residual_path.as_ref().is_none_or(|path| path.is_consistent(self.layers, self.heads)),
+                self.residual_path.as_ref().is_none_or(|path| {
+                    path.ids.len() == self.pieces.len() && path.is_consistent(self.layers, self.heads)
+                }),
             ),
             ("patching", self.patching.as_ref().is_none_or(|found| found.is_consistent(self.layers, self.heads))),
         ];

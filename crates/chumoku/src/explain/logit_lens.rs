@@ -82,9 +82,12 @@ impl LogitLens {
     }
 
     /// Checks that every depth has as many answers.
-    pub(super) fn is_consistent(&self, layers: usize) -> bool {
+    pub(super) fn is_consistent(&self, layers: usize, classes: usize) -> bool {
         let positions = self.tokens.len().max(1);
-        self.depths.len() == layers + 1 && self.depths.iter().all(|depth| depth.len() == positions)
+        let mut answers = self.depths.iter().flatten();
+        self.depths.len() == layers + 1
+            && self.depths.iter().all(|depth| depth.len() == positions)
+            && answers.all(|answer| [0, classes].contains(&answer.probabilities.len()))
     }
 }
 
@@ -206,7 +209,7 @@ mod tests {
         let depths = [array![[1.0f32, 0.0, 0.0], [0.0, 0.0, 2.0]], array![[0.0f32, 1.0, 0.0], [0.0, 0.0, 3.0]]];
         let names = ["a", "b", "c"];
         let lens = LogitLens::over_tokens(vec!["x".into(), "y".into()], &depths, |id| names[id].into());
-        assert!(lens.is_consistent(1) && !lens.is_consistent(2));
+        assert!(lens.is_consistent(1, 3) && !lens.is_consistent(2, 3));
         let e = 1f32.exp();
         let first = &lens.depths[0][0];
         assert_eq!(first.label, "a");

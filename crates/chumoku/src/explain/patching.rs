@@ -112,7 +112,8 @@ impl Patching {
         let positions = self.aligned.len();
         let counts = [self.tokens.len(), self.other_tokens.len()];
         let is_there = |pair: &[usize; 2]| pair.iter().zip(counts).all(|(&at, count)| at < count);
-        self.residual.len() == (layers + 1) * positions
+        positions > 0
+            && self.residual.len() == (layers + 1) * positions
             && self.heads.len() == layers * heads
             && self.feed_forward.len() == layers * positions
             && self.aligned.iter().all(is_there)
