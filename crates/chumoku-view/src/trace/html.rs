@@ -192,7 +192,7 @@ impl Trace {
 
     /// Writes the controls, which the script shows.
     fn controls_to_html(&self, out: &mut String) {
-        let said =
+        let bilingual =
             |english: &'static str, japanese: &'static str| bilingual_html(|lang| lang.pick(english, japanese).into());
         let mut options = String::new();
         if let Some(controls) = self.controlled.as_ref().map(|controlled| &controlled.controls) {
@@ -201,12 +201,12 @@ impl Trace {
                 let _ =
                     write!(options, "<label><input type=\"checkbox\" id=\"control-{id}\"{checked}> {label}</label> ");
             };
-            check("causal", controls.is_causal, said("causal mask", "因果マスク"));
+            check("causal", controls.is_causal, bilingual("causal mask", "因果マスク"));
             if controls.visible.is_some() {
-                check("mask", true, said("mask of the example", "この例のマスク"));
+                check("mask", true, bilingual("mask of the example", "この例のマスク"));
             }
             if controls.has_bias {
-                check("bias", true, said("numbers added to the scores", "スコアに加える数値"));
+                check("bias", true, bilingual("numbers added to the scores", "スコアに加える数値"));
             }
             if let Some((scale, is_scaled)) =
                 controls.scale.as_ref().and_then(|scale| Some((scale.scale?, scale.is_scaled)))
@@ -218,7 +218,7 @@ impl Trace {
                 check("scale", is_scaled, label);
             }
             if let Some(is_on) = controls.subtracts_max {
-                check("max", is_on, said("subtract the largest score", "最大値を引く"));
+                check("max", is_on, bilingual("subtract the largest score", "最大値を引く"));
             }
             if let Some(scale) = &controls.scale {
                 let most = (2.0 * scale.beta.abs()).max(4.0);
@@ -239,14 +239,14 @@ impl Trace {
              {}</span><span class=\"on\" hidden>⏸ {}</span></button> <button type=\"button\" id=\"next\" title=\".\">{} ▶</button> <button \
              type=\"button\" id=\"fold\">{}</button> <button type=\"button\" id=\"unfold\">{}</button></div></div>",
             bilingual_html(|lang| words::editing_note(lang).into()),
-            said("Reset", "元に戻す"),
+            bilingual("Reset", "元に戻す"),
             bilingual_html(|lang| words::invalid_entry_note(lang).into()),
-            said("Back", "戻る"),
-            said("Play", "再生"),
-            said("Pause", "一時停止"),
-            said("Next term", "次の項"),
-            said("Fold all", "すべてたたむ"),
-            said("Unfold all", "すべて開く"),
+            bilingual("Back", "戻る"),
+            bilingual("Play", "再生"),
+            bilingual("Pause", "一時停止"),
+            bilingual("Next term", "次の項"),
+            bilingual("Fold all", "すべてたたむ"),
+            bilingual("Unfold all", "すべて開く"),
         );
     }
 
@@ -456,8 +456,8 @@ fn group_title(group: StepGroup) -> String {
 
 /// Writes links to all steps, by group.
 fn outline_to_html(sections: &[(StepGroup, Vec<&PageStep<'_>>)], is_long: bool, out: &mut String) {
-    let said = bilingual_html(|lang| lang.pick("Steps", "計算の手順").into());
-    let _ = writeln!(out, "<nav aria-labelledby=\"contents\"><span id=\"contents\">{said}</span>");
+    let title = bilingual_html(|lang| lang.pick("Steps", "計算の手順").into());
+    let _ = writeln!(out, "<nav aria-labelledby=\"contents\"><span id=\"contents\">{title}</span>");
     for (i, (group, steps)) in sections.iter().enumerate() {
         let links: String = steps
             .iter()

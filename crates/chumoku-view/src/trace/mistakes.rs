@@ -230,14 +230,14 @@ impl<'a> Alternatives<'a> {
                 }
                 other(Kind::DividedByLength, 1.0 / step.value.ncols() as f64);
             }
-            Operation::Mask { of, seen } => {
+            Operation::Mask { of, visible } => {
                 let of = *of;
                 all.push_operation(Kind::MaskIgnored, same(of));
-                if seen.is_square() {
-                    let seen = seen.t().to_owned();
-                    all.push_operation(Kind::MaskReversed, Operation::Mask { of, seen });
+                if visible.is_square() {
+                    let visible = visible.t().to_owned();
+                    all.push_operation(Kind::MaskReversed, Operation::Mask { of, visible });
                 }
-                all.push(Kind::MaskAsZero, move |b| zero_unseen(&b[of], seen));
+                all.push(Kind::MaskAsZero, move |b| zero_masked(&b[of], visible));
             }
             Operation::RowMax(of) => {
                 let of = *of;
@@ -385,9 +385,9 @@ impl<'a> Alternatives<'a> {
             b[last].mapv(|x| one.div(one.add(ImpliedNumber::from_f64(0.0).sub(x).exp())))
         });
         self.push(Kind::HardForSoft, move |b| Operation::OneHot(0).apply(|_| b[last].view()));
-        if let Operation::Mask { of, seen } = &program.step(last).operation {
+        if let Operation::Mask { of, visible } = &program.step(last).operation {
             let of = *of;
-            self.push(Kind::MaskAfterSoftmax, move |b| zero_unseen(&softmax(&b[of]), seen));
+            self.push(Kind::MaskAfterSoftmax, move |b| zero_masked(&softmax(&b[of]), visible));
             self.push(Kind::MaskIgnored, move |b| softmax(&b[of]));
         }
         debug_assert_eq!(self.dim, program.value(id).dim());
@@ -398,8 +398,8 @@ fn divide(of: &Array2<ImpliedNumber>, sums: &Array2<ImpliedNumber>) -> Array2<Im
     Operation::DivideByRowSums { of: 0, sums: 1 }.apply(|id| if id == 0 { of.view() } else { sums.view() })
 }
 
-fn zero_unseen(of: &Array2<ImpliedNumber>, seen: &Array2<bool>) -> Array2<ImpliedNumber> {
-    Array2::from_shape_fn(of.dim(), |at| if seen[at] { of[at] } else { ImpliedNumber::from_f64(0.0) })
+fn zero_masked(of: &Array2<ImpliedNumber>, visible: &Array2<bool>) -> Array2<ImpliedNumber> {
+    Array2::from_shape_fn(of.dim(), |at| if visible[at] { of[at] } else { ImpliedNumber::from_f64(0.0) })
 }
 
 /// Returns the ratio of a row's standard deviation to that of a sample (`power` 1/2), or to the variance (`power` 1).
