@@ -57,12 +57,12 @@ impl fmt::Display for SourceLocation {
 
 /// Returns the message of a row error without its advice. The advice follows the last semicolon. In Japanese it is the
 /// sentence before the one about `--skip-bad-rows`.
-pub(crate) fn without_advice(said: &str) -> &str {
+pub(crate) fn without_advice(message: &str) -> &str {
     let reason = match lang() {
-        Lang::En => said.rsplit_once("; "),
-        Lang::Ja => said.split_once("。--skip-bad-rows").and_then(|(before, _)| before.rsplit_once('。')),
+        Lang::En => message.rsplit_once("; "),
+        Lang::Ja => message.split_once("。--skip-bad-rows").and_then(|(before, _)| before.rsplit_once('。')),
     };
-    reason.map_or(said, |(reason, _)| reason)
+    reason.map_or(message, |(reason, _)| reason)
 }
 
 /// The role of a column.

@@ -43,8 +43,8 @@ impl PronounAttention {
 /// Returns the words of an explanation that overlap the last occurrence of `part` in the text.
 fn word_indices(explained: &Explanation, part: &str) -> Vec<usize> {
     let Some(start) = explained.text.rfind(part) else { return Vec::new() };
-    let wanted = start..start + part.len();
-    let overlaps = |range: &Range<usize>| range.start < wanted.end && wanted.start < range.end;
+    let bytes = start..start + part.len();
+    let overlaps = |range: &Range<usize>| range.start < bytes.end && bytes.start < range.end;
     let mut at = 0;
     let mut found = Vec::new();
     for (index, word) in explained.words.iter().enumerate().filter(|(_, word)| !word.special) {

@@ -224,8 +224,8 @@ impl TextClassifier {
             let classes = [0, 1].map(|row| best(found.unpatched.row(row)));
             (ComparedLogits::between(&found.unpatched), [answer(0, classes[0]), answer(1, classes[1])])
         } else {
-            let asked = label.and_then(|label| labels.iter().position(|own| own == label));
-            let class = match asked {
+            let requested = label.and_then(|label| labels.iter().position(|own| own == label));
+            let class = match requested {
                 Some(class) => class,
                 None => target.class_to_explain(&self.predict(&[text])?.remove(0)),
             };

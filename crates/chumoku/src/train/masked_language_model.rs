@@ -324,11 +324,11 @@ impl MaskingTask<'_> {
             let is_word = |place: &usize| self.tokenizer.token(ids[*place]).chars().count() > 4;
             let middle = ids.len() / 2;
             let place = (middle..ids.len() - 1).find(is_word).unwrap_or(middle);
-            let mut asked = frame.wrap(ids);
+            let mut masked = frame.wrap(ids);
             let at = frame.prefix.len() + place;
-            asked[at] = self.mask;
-            let offsets = Offsets::from_lengths([asked.len()]);
-            let logits = self.model.logits(params, Tokens::new(&asked, &offsets), &[at])?;
+            masked[at] = self.mask;
+            let offsets = Offsets::from_lengths([masked.len()]);
+            let logits = self.model.logits(params, Tokens::new(&masked, &offsets), &[at])?;
             let log_p = log_softmax(&logits.row(0).to_vec());
             let order = sorting::argsort_descending(&log_p);
             let text = |ids: &[u32]| self.tokenizer.decode(ids);

@@ -415,10 +415,10 @@ impl ReplayTarget for NumberLabel {
 }
 
 /// The error of a base model with another kind of prediction.
-fn wrong_kind_error(wanted: &str) -> Error {
+fn wrong_kind_error(expected: &str) -> Error {
     Error::Setting(tr!(
-        "the base model does not predict {wanted}; train it further on rows of its own task",
-        "元のモデルの出力は{wanted}ではありません。元のモデルと同じタスクのデータで追加学習してください"
+        "the base model does not predict {expected}; train it further on rows of its own task",
+        "元のモデルの出力は{expected}ではありません。元のモデルと同じタスクのデータで追加学習してください"
     ))
 }
 

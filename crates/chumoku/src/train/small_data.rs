@@ -405,11 +405,11 @@ impl NetworkCrossValidation {
             run_in_memory(&task, options.seed, stop, |state| {
                 let epoch = state.epoch;
                 let (fold, of) = (fold + 1, settings.epochs);
-                let said = tr!(
+                let message = tr!(
                     "fold {fold} of {NETWORK_FOLDS}: epoch {epoch} of {of}",
                     "{fold}/{NETWORK_FOLDS}: エポック {epoch}/{of}"
                 );
-                observe(TrainEvent::Progress(topic_label("choice"), said));
+                observe(TrainEvent::Progress(topic_label("choice"), message));
                 if !may_stop && epoch < settings.epochs {
                     return Ok(());
                 }

@@ -94,10 +94,10 @@ impl<A> TrainingData<A> {
         let names = [tr!("validation", "検証"), tr!("test", "テスト")];
         for (name, rows) in names.into_iter().zip([&self.valid, &self.test]) {
             if rows.texts.iter().any(|text| row::is_pair(text) != reads_pairs) {
-                let [wanted, found] = [kind(reads_pairs), kind(!reads_pairs)];
+                let [expected, found] = [kind(reads_pairs), kind(!reads_pairs)];
                 return Err(crate::Error::Setting(tr!(
-                    "{name} rows: expected {wanted}, as the training rows have, found {found}; name the columns with --text",
-                    "{name}データ: 学習データと同じく{wanted}が必要ですが、{found}です。列を --text で指定してください"
+                    "{name} rows: expected {expected}, as the training rows have, found {found}; name the columns with --text",
+                    "{name}データ: 学習データと同じく{expected}が必要ですが、{found}です。列を --text で指定してください"
                 )));
             }
         }

@@ -36,14 +36,14 @@ pub(super) fn run(args: &ExplainArgs, file: Option<&Path>, lang: Lang) -> anyhow
     let name = model_name(&args.model);
     let options = ErrorOptions { name: &name, top: args.error_args.top(), method: args.method.into() };
     let mut progress = ExplainProgress::for_errors();
-    let mut told = |done, all| progress.show(done, all);
+    let mut report = |done, all| progress.show(done, all);
     let model = load_predictor(args)?;
     let errors = if model.is_multi_label() {
-        model.label_errors(&load_label_sets(args, file, model)?, options, &mut told)?
+        model.label_errors(&load_label_sets(args, file, model)?, options, &mut report)?
     } else if model.predicts_numbers() {
-        model.number_errors(&load_numbers(args, file, model)?, options, &mut told)?
+        model.number_errors(&load_numbers(args, file, model)?, options, &mut report)?
     } else {
-        model.errors(&load_classes(args, file, model)?, options, &mut told)?
+        model.errors(&load_classes(args, file, model)?, options, &mut report)?
     };
     let json = || shorten_numbers(serde_json::to_value(&errors).expect("plain data"));
     let mut outcome = OutputFiles::default();

@@ -166,8 +166,8 @@ impl Explainer<'_> {
         Ok(match self.model {
             AttentionModel::Classifier(model) => {
                 let mut progress = ExplainProgress::new();
-                let asked = (self.method.into(), self.label);
-                model.explain_label(text, &self.name, asked, &mut |done, all| progress.show(done, all))?
+                let requested = (self.method.into(), self.label);
+                model.explain_label(text, &self.name, requested, &mut |done, all| progress.show(done, all))?
             }
             AttentionModel::Generator(model) => model.explain(text, &self.name)?,
             AttentionModel::Encoder(model) => model.explain(text, self.target, &self.name)?,
@@ -249,7 +249,7 @@ impl Explainer<'_> {
             Lang::En => format!("Without {heads}:"),
             Lang::Ja => format!("{heads}を無効にすると："),
         };
-        Ok(found.iter().fold(first, |said, changed| said + "\n" + &changed.to_text(lang)))
+        Ok(found.iter().fold(first, |lines, changed| lines + "\n" + &changed.to_text(lang)))
     }
 }
 

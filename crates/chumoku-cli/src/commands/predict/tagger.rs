@@ -27,11 +27,11 @@ pub(super) fn row_predictor(args: &PredictArgs) -> anyhow::Result<RowAnswers<'st
 fn row_answers<'a>(
     model: &'a TextTagger,
     as_objects: bool,
-    mut seen: impl FnMut(&[&str], &[Vec<PredictedSpan>]) + Send + 'a,
+    mut observe: impl FnMut(&[&str], &[Vec<PredictedSpan>]) + Send + 'a,
 ) -> RowAnswers<'a> {
     let answer = move |texts: &[&str]| {
         let found = model.predict(texts)?;
-        seen(texts, &found);
+        observe(texts, &found);
         Ok(texts.iter().zip(&found).map(|(text, spans)| span_values(text, spans, as_objects)).collect())
     };
     RowAnswers { form: span_format(as_objects), answer: Box::new(answer) }

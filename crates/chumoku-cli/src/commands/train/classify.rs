@@ -131,8 +131,8 @@ fn print_summary(metrics: &Value, noun: &str, story: &str, next: &str, advice: &
     );
     let levels = classes::level_table(&rows);
     let levels = if levels.is_empty() { levels } else { format!("\n{levels}") };
-    let asked = optional_sections(metrics);
-    let below = format!("{asked}\n{next}{}\n", paragraph(advice));
+    let sections = optional_sections(metrics);
+    let below = format!("{sections}\n{next}{}\n", paragraph(advice));
     let room = free_lines(&[&above, &levels, &below]);
     write!(std::io::stdout().lock(), "{above}{levels}{}{below}", classes::short_class_table(whole, room))?;
     Ok(())

@@ -409,7 +409,7 @@ impl<'a> TrainSession<'a> {
     /// Reports how to start again if there is nothing to resume, and returns the exit code.
     fn report_interrupted_early(&self) -> ExitCode {
         let again = restart_command(crate::invocation::command_words(), self.args, &self.folder.path);
-        let said = match self.args.reading.pipe_buffer.is_empty() {
+        let message = match self.args.reading.pipe_buffer.is_empty() {
             true => tr!(
                 "interrupted: nothing was trained yet; start again with  {again}",
                 "中断しました。まだ何も学習していません。最初から始めるには  {again}"
@@ -420,7 +420,7 @@ impl<'a> TrainSession<'a> {
                 "中断しました。まだ何も学習していません。パイプから来たものと同じデータを渡して最初から始めてください:  {again}"
             ),
         };
-        say!("{said}");
+        say!("{message}");
         ExitCode::from(EXIT_INTERRUPTED)
     }
 
@@ -430,7 +430,7 @@ impl<'a> TrainSession<'a> {
             return self.report_interrupted_early();
         }
         let again = resume_command(crate::invocation::command_words(), self.args, &self.folder.path);
-        let said = match self.args.reading.pipe_buffer.is_empty() {
+        let message = match self.args.reading.pipe_buffer.is_empty() {
             true => tr!("interrupted: continue with  {again}", "中断しました。続けるには  {again}"),
             // Piped data must be sent again.
             false => tr!(
@@ -438,7 +438,7 @@ impl<'a> TrainSession<'a> {
                 "中断しました。パイプから来たものと同じデータを渡して続けてください:  {again}"
             ),
         };
-        say!("{said}");
+        say!("{message}");
         ExitCode::from(EXIT_INTERRUPTED)
     }
 

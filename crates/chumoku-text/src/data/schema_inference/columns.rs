@@ -101,7 +101,7 @@ pub(crate) fn choose_columns(
         options.label.as_deref().map(|requested| chooser.requested_column(ColumnRole::Label, requested)).transpose()?;
     let pair = match options.text.as_deref() {
         _ if !options.pairs => None,
-        Some(wanted) => chooser.requested_pair(wanted)?.map(|pair| (pair, why_text)),
+        Some(requested) => chooser.requested_pair(requested)?.map(|pair| (pair, why_text)),
         None => chooser.pair_by_name().map(|pair| (pair, lang().pick("their names", "列名から"))).or_else(|| {
             // A model of pairs needs two columns to predict rows.
             let only = options.faults_in_place && layout.columns.len() == 2 && !layout.has_names();
@@ -111,7 +111,7 @@ pub(crate) fn choose_columns(
     let second = pair.map(|(pair, _)| pair[1]);
     let asked_text = match (pair, options.text.as_deref()) {
         (Some((pair, _)), _) => Some(pair[0]),
-        (None, wanted) => wanted.map(|requested| chooser.requested_column(ColumnRole::Text, requested)).transpose()?,
+        (None, name) => name.map(|requested| chooser.requested_column(ColumnRole::Text, requested)).transpose()?,
     };
     if let Some(text) = asked_label.filter(|_| asked_text == asked_label || second == asked_label) {
         let column = layout.columns[text].clone();
@@ -308,9 +308,9 @@ impl<'a> ColumnChooser<'a> {
     }
 
     /// Returns the two columns that an option names, separated by a comma. `None` if it does not name two.
-    fn requested_pair(&self, wanted: &str) -> Result<Option<[usize; 2]>, DataError> {
+    fn requested_pair(&self, requested: &str) -> Result<Option<[usize; 2]>, DataError> {
         let Some((first, second)) =
-            wanted.split_once(',').filter(|_| self.requested_column(ColumnRole::Text, wanted).is_err())
+            requested.split_once(',').filter(|_| self.requested_column(ColumnRole::Text, requested).is_err())
         else {
             return Ok(None);
         };

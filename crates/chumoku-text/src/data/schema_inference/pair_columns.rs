@@ -170,7 +170,7 @@ pub(crate) fn choose_pair(
         .as_deref()
         .map(|requested| chooser.requested_column(ColumnRole::Target, requested))
         .transpose()?;
-    let Some(asked) = source.or(target) else {
+    let Some(given) = source.or(target) else {
         return choose_by_name_or_content(&chooser);
     };
     let other = match (source, target) {
@@ -179,11 +179,11 @@ pub(crate) fn choose_pair(
             return Err(DataError::SameColumn { path: layout.path.clone(), roles, column });
         }
         (Some(source), Some(target)) => return Ok(PairColumns::new((source, target), as_requested())),
-        _ => choose_partner(&chooser, asked, if source.is_some() { ColumnRole::Target } else { ColumnRole::Source })?,
+        _ => choose_partner(&chooser, given, if source.is_some() { ColumnRole::Target } else { ColumnRole::Source })?,
     };
     Ok(match source {
         Some(source) => PairColumns { source, target: other.0, source_why: as_requested(), target_why: other.1 },
-        None => PairColumns { source: other.0, target: asked, source_why: other.1, target_why: as_requested() },
+        None => PairColumns { source: other.0, target: given, source_why: other.1, target_why: as_requested() },
     })
 }
 
