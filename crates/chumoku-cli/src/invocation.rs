@@ -1,10 +1,10 @@
-//! How the command was called.
+//! The command line of this process, and its worker group.
 
 use chumoku::train::WorkerGroup;
 use std::ffi::OsString;
 use std::sync::OnceLock;
 
-/// How the command was called.
+/// A command line with the worker group that runs it.
 struct Invocation {
     words: Vec<String>,
     workers: Option<WorkerGroup>,

@@ -106,7 +106,7 @@ pub(crate) fn open_rows(file: &Path, reading: &ReadArgs, reads_pairs: bool) -> a
     Ok(source)
 }
 
-/// How rows are answered and written.
+/// Options for the answers to rows, and for writing them.
 pub(crate) struct StreamOptions {
     pub(crate) format: AnswerFormat,
     /// Start the output with a byte order mark.

@@ -24,7 +24,7 @@ use chumoku::{Lang, tr};
 use std::io::IsTerminal;
 use unicode_width::UnicodeWidthStr;
 
-/// Maximum number of classes in a table; of more, the worst are shown.
+/// Maximum number of classes in a table. If there are more, the worst are shown.
 const MAX_CLASSES: usize = 20;
 
 pub(crate) fn percent(x: f64) -> String {

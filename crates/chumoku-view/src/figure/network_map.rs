@@ -34,7 +34,7 @@ pub struct MapBlock {
     pub name: String,
     /// The shape of the result, for each sequence.
     pub shape: Vec<usize>,
-    /// How often the step occurs, usually once per layer.
+    /// The number of occurrences, usually one per layer.
     pub times: usize,
     /// Parameters of one occurrence.
     pub parameters: u128,

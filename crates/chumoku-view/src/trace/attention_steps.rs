@@ -21,8 +21,8 @@ impl WorkedExample {
         self.program_with(false)
     }
 
-    /// Builds the same steps, with a mask and the largest score of each row in any case, for a page that switches
-    /// them on and off.
+    /// Builds the same steps for a page that switches options on and off: a mask and the largest score of each row are
+    /// always included.
     ///
     /// # Errors
     /// If [`WorkedExample::program`] fails.

@@ -525,8 +525,8 @@ impl Search<'_> {
         claim.filter_map(|((i, j), printed)| Some(([i, j], printed.as_ref()?)))
     }
 
-    /// Returns how far the claimed numbers are from alternative ones, or `None` if these do not explain all of them
-    /// much better than the right computation.
+    /// Returns the distance of the claimed numbers from alternative ones. `None` if these do not explain all of them much
+    /// better than the right computation.
     fn distance<'b>(&self, alternative: impl Fn(StepId) -> Option<&'b Array2<ImpliedNumber>>) -> Option<f64> {
         let (mut distance, mut usual) = (0.0, 0.0);
         for &id in self.ids {
@@ -547,8 +547,8 @@ impl Search<'_> {
         (distance <= usual / 2.0).then_some(distance)
     }
 
-    /// Returns whether the claim differs from the right numbers by the same number in each row of a column or, for
-    /// scores, in each column of a row.
+    /// Returns whether the errors of the claim are the same in all rows of each column. For scores, they may instead be
+    /// the same in all columns of each row.
     fn has_added_bias(&self) -> bool {
         self.ids.iter().all(|&id| {
             let step = self.program.step(id);

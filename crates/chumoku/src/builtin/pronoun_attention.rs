@@ -1,4 +1,4 @@
-//! Where a model trained on the pronouns looks from the word that decides.
+//! The head of a model of pronouns that attends from the deciding word to the noun that is meant.
 
 use super::pronouns::PronounExample;
 use crate::Result;
@@ -6,7 +6,7 @@ use crate::explain::Explanation;
 use crate::text_models::classifier::TextClassifier;
 use std::ops::Range;
 
-/// The head that looks most from the deciding word of a sentence to the noun that is meant.
+/// The head with the most attention from the deciding word of a sentence to the noun that is meant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PronounAttention {

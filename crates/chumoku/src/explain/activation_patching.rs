@@ -1,9 +1,11 @@
-//! Activation patching: values of one text replaced by those of another, and the answer that follows.
+//! Activation patching: runs the network on one text with some activations of another text.
 //!
-//! One site at a time receives its values for the other text, and the network computes on (Vig et al. 2020, "Investigating
-//! Gender Bias in Language Models Using Causal Mediation Analysis"; Meng et al. 2022, "Locating and Editing Factual
-//! Associations in GPT"; Wang et al. 2022, "Interpretability in the Wild"). A site that carries the difference between
-//! the texts moves the answer from that of the first text to that of the second.
+//! One site at a time takes its values from the run on the other text, and the network computes the rest. A site that
+//! carries the difference between the texts moves the answer from that of the first text to that of the second.
+//!
+//! - Vig et al. 2020, "Investigating Gender Bias in Language Models Using Causal Mediation Analysis"
+//! - Meng et al. 2022, "Locating and Editing Factual Associations in GPT"
+//! - Wang et al. 2022, "Interpretability in the Wild"
 
 use super::attention_collector::FramedText;
 use super::label_probability::LabelProbability;
@@ -23,7 +25,7 @@ const LISTED_TOKENS: usize = 200;
 /// The smallest difference of logits that counts as a difference between two texts.
 const SMALLEST_DIFFERENCE: f64 = 1e-4;
 
-/// Which logits tell the two texts apart.
+/// The logits that distinguish the two texts.
 struct ComparedLogits {
     toward: usize,
     away: Option<usize>,

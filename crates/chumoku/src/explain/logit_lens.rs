@@ -18,7 +18,7 @@ use ndarray::{Array2, ArrayView1, Axis, Slice};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// The largest number of multiply–adds of an output layer that a lens costs. Longer texts show their last tokens.
+/// The largest number of multiply–adds of the output layer in a lens. Longer texts show their last tokens.
 const MAX_COST: f64 = 2e10;
 
 /// The answers that the head of a model reads at each depth.
@@ -95,8 +95,8 @@ fn embedding_scale(options: &InputEmbeddingsOptions, d_model: usize) -> f32 {
 
 impl TextClassifier {
     /// Returns the answers that the head reads from the embeddings and after each layer, pooled as after the last
-    /// layer, and the way of each token. For ensembles, these are answers of the network alone. `None` for a recurrent
-    /// network.
+    /// layer. Also returns the contributions to the residual stream of each token. For ensembles, these are answers of
+    /// the network alone. `None` for a recurrent network.
     ///
     /// `class` is the label or threshold that is explained, and `order` the order of the classes.
     pub(super) fn inner_steps(
@@ -137,8 +137,8 @@ impl TextClassifier {
 }
 
 impl TextGenerator {
-    /// Returns the next token that the output layer reads at each token and depth, and the way of each token. Of long
-    /// texts, the last tokens are read.
+    /// Returns the next token that the output layer reads at each token and depth, and the contributions to the residual
+    /// stream of each token. Long texts are truncated to their last tokens for the lens.
     pub(super) fn inner_steps(&self, ids: &[u32]) -> Result<(LogitLens, ResidualPath)> {
         let (model, params, config) = (&self.model, &self.params, &self.config.model);
         let reader = model.residual_reader(params);

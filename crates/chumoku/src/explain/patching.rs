@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 /// The movement of the answer when each site of the network has the values of another text.
 ///
-/// Each number is `(d − d_text) / (d_other − d_text)` for a difference of logits d: 0 if the answer is unchanged, 1 if
-/// it is that of the other text. It may be below 0 or above 1. For ensembles, this is the answer of the network alone.
+/// Each number is `(d − d_text) / (d_other − d_text)` for a difference of logits d. It is 0 if the answer is unchanged,
+/// and 1 if it is that of the other text. It may be below 0 or above 1. For ensembles, this is the answer of the
+/// network alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Patching {
     /// The other text.

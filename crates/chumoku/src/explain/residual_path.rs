@@ -6,7 +6,7 @@ use crate::params::Params;
 use ndarray::{Array2, Axis, Slice};
 use serde::{Deserialize, Serialize};
 
-/// The way of each token through the network: the length of each vector that is added to its residual stream.
+/// The contributions to the residual stream of each token: the length of each vector that is added to it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResidualPath {
     /// The id of each token.

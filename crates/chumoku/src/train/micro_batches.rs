@@ -35,7 +35,7 @@ pub struct StepOutput {
     pub weight: f64,
     /// The number of tokens read.
     pub tokens: usize,
-    /// The answers that were counted before the step; none for tasks whose loss says as much.
+    /// The answers, counted before the step. Empty for tasks that do not count answers.
     pub answers: AnswerCount,
 }
 

@@ -1,5 +1,5 @@
-//! Implements `chumoku predict`: the class, labels or number of the given texts, or of every row of a file or of
-//! standard input, as a stream.
+//! Implements `chumoku predict`: the class, labels or number of given texts, or of each row of a file or of standard
+//! input, as a stream.
 //!
 //! # Files
 //!

@@ -153,11 +153,10 @@ fn uses_encoder_only(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Res
     Ok(true)
 }
 
-/// Reads a file of the task.
 /// Loads a file with options for rows and for labels.
 pub(super) type FileLoader<'a, F> = &'a dyn Fn(&Path, &ReadOptions, &LabelOptions) -> anyhow::Result<F>;
 
-/// Where old rows come from.
+/// The source of old rows: a loader of files, or the built-in data.
 pub(super) struct OldRowSource<'a, D: ReplayData> {
     pub(super) options: &'a ReadOptions,
     pub(super) load: FileLoader<'a, D::File>,
