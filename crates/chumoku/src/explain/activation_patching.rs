@@ -13,6 +13,7 @@ use super::logit_lens::answer_probabilities;
 use super::patching::Patching;
 use super::required_text::require_text;
 use crate::models::{PatchedLogits, ResidualReader};
+use crate::scoring::argmax;
 use crate::text_models::classifier::TextClassifier;
 use crate::text_models::generator::TextGenerator;
 use crate::{Error, Result, tr};
@@ -57,7 +58,7 @@ impl ComparedLogits {
 }
 
 fn best(logits: ArrayView1<'_, f32>) -> usize {
-    (0..logits.len()).fold(0, |best, class| if logits[class] > logits[best] { class } else { best })
+    argmax(&logits.to_vec()) as usize
 }
 
 /// Both texts as token names, with the other text.

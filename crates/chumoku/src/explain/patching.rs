@@ -1,6 +1,7 @@
 //! The result of activation patching: how far the answer moves at each site.
 
 use super::label_probability::LabelProbability;
+use crate::scoring::argmax;
 use crate::sorting::argsort_descending;
 use serde::{Deserialize, Serialize};
 
@@ -105,7 +106,7 @@ impl Patching {
     #[must_use]
     pub fn strongest_positions(&self) -> Vec<usize> {
         let rows = self.residual.chunks_exact(self.aligned.len().max(1));
-        rows.map(|row| (0..row.len()).fold(0, |best, i| if row[i] > row[best] { i } else { best })).collect()
+        rows.map(|row| argmax(row) as usize).collect()
     }
 
     /// Checks the lengths of all lists against the shape of the model.

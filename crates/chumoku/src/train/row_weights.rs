@@ -1,5 +1,6 @@
 //! Row weights chosen by the caller.
 
+use crate::lang::lang;
 use crate::scoring::format_value;
 use crate::{Error, Result, tr};
 
@@ -54,6 +55,11 @@ pub(super) fn check_weights(name: &str, weights: Option<&[f32]>, rows: usize) ->
         "weights of the {name} rows: expected {problem}; chumoku::train::row_weights checks and scales them",
         "{name}データの行の重み: {problem}。chumoku::train::row_weights で確認とスケーリングができます"
     )))
+}
+
+/// Checks the weights of the training rows of a file, as [`check_weights`] does.
+pub(super) fn check_training_weights(weights: Option<&[f32]>, rows: usize) -> Result<()> {
+    check_weights(lang().pick("training", "学習"), weights, rows)
 }
 
 /// The note on row weights, if there are any.

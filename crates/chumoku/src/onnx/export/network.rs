@@ -89,7 +89,7 @@ impl<'a> NetworkExporter<'a> {
         let options = self.config.embeddings;
         let table = self.initializer("embedding.weight")?;
         let mut x = self.op("Gather", &[&table, EXPORT_INPUTS[0]]);
-        if !options.unscaled && options.norm_epsilon.is_none() {
+        if options.is_scaled() {
             let scale = self.scalar((self.config.backbone.d_model() as f64).sqrt() as f32);
             x = self.op("Mul", &[&x, &scale]);
         }
