@@ -280,13 +280,13 @@ impl<'a> Alternatives<'a> {
                 }
                 all.push(Kind::HardForSoft, move |b| {
                     let hard = Operation::OneHot(0).apply(|_| b[weights].view());
-                    Operation::WeightedSum([0, 1]).apply(|id| if id == 0 { hard.view() } else { b[value].view() })
+                    weighted_sum(&hard, &b[value])
                 });
                 all.push(Kind::WeightsIgnored, move |b| {
                     let rows = b[weights].nrows();
                     let share = ImpliedNumber::from_f64(1.0 / b[value].nrows() as f64);
                     let equal = Array2::from_elem((rows, b[value].nrows()), share);
-                    Operation::WeightedSum([0, 1]).apply(|id| if id == 0 { equal.view() } else { b[value].view() })
+                    weighted_sum(&equal, &b[value])
                 });
                 let turned = Operation::ProductTransposed([weights, value]);
                 all.push_with(Kind::TransposedMatrix, Some([value; 2]), turned);
@@ -355,22 +355,14 @@ impl<'a> Alternatives<'a> {
         });
         self.push(Kind::NotNormalized, move |b| b[exponentials].clone());
         self.push(Kind::NotNormalized, move |b| b[last].mapv(|x| x.exp()));
-        self.push(Kind::DividedByLargest, move |b| {
-            let largest = Operation::RowMax(0).apply(|_| b[last].view());
-            Operation::Exp { of: 0, largest: Some(1) }.apply(|id| if id == 0 { b[last].view() } else { largest.view() })
-        });
+        self.push(Kind::DividedByLargest, move |b| shifted_exponentials(&b[last]));
         self.push(Kind::ForgotExponential, move |b| {
             let sums = Operation::RowSums(0).apply(|_| b[last].view());
             divide(&b[last], &sums)
         });
         for is_above in [true, false] {
             self.push(Kind::NormalizedWithoutMaximum, move |b| {
-                let shifted = {
-                    let largest = Operation::RowMax(0).apply(|_| b[last].view());
-                    Operation::Exp { of: 0, largest: Some(1) }
-                        .apply(|id| if id == 0 { b[last].view() } else { largest.view() })
-                };
-                let plain = b[last].mapv(|x| x.exp());
+                let [shifted, plain] = [shifted_exponentials(&b[last]), b[last].mapv(|x| x.exp())];
                 let [above, below] = if is_above { [shifted, plain] } else { [plain, shifted] };
                 let sums = Operation::RowSums(0).apply(|_| below.view());
                 divide(&above, &sums)
@@ -392,6 +384,16 @@ impl<'a> Alternatives<'a> {
         }
         debug_assert_eq!(self.dim, program.value(id).dim());
     }
+}
+
+/// Computes the exponentials of scores after the largest of their row was subtracted.
+fn shifted_exponentials(scores: &Array2<ImpliedNumber>) -> Array2<ImpliedNumber> {
+    let largest = Operation::RowMax(0).apply(|_| scores.view());
+    Operation::Exp { of: 0, largest: Some(1) }.apply(|id| if id == 0 { scores.view() } else { largest.view() })
+}
+
+fn weighted_sum(weights: &Array2<ImpliedNumber>, values: &Array2<ImpliedNumber>) -> Array2<ImpliedNumber> {
+    Operation::WeightedSum([0, 1]).apply(|id| if id == 0 { weights.view() } else { values.view() })
 }
 
 fn divide(of: &Array2<ImpliedNumber>, sums: &Array2<ImpliedNumber>) -> Array2<ImpliedNumber> {
@@ -440,7 +442,7 @@ fn explains(range: Interval, printed: &PrintedNumber) -> bool {
 const LARGEST_SEARCH: usize = 50_000;
 
 /// The search for the mistake in a claim.
-pub(super) struct Search<'a> {
+pub(super) struct MistakeSearch<'a> {
     pub(super) program: &'a Program,
     pub(super) claims: &'a [ClaimMatrix<'a>],
     pub(super) implications: &'a Implications,
@@ -448,7 +450,7 @@ pub(super) struct Search<'a> {
     pub(super) ids: &'a [StepId],
 }
 
-impl Search<'_> {
+impl MistakeSearch<'_> {
     /// Returns the mistake that explains the wrong numbers of the claim, if there is one.
     pub(super) fn likely_mistake(&self) -> Option<LikelyMistake> {
         let last = *self.ids.iter().max()?;
