@@ -199,7 +199,7 @@ fn choose_sheet(path: &Path, book: &mut Workbook, options: &ReadOptions) -> Resu
         Some(name) => Ok(ChosenSheet { name: name.clone(), others: names.len() - 1, follows_cover: false }),
         None => Err(DataError::NoSuchSheet {
             path: path.to_owned(),
-            wanted: requested.clone(),
+            requested: requested.clone(),
             sheets: list_names(&names),
             hint: did_you_mean(requested, names.iter().map(String::as_str)),
         }),

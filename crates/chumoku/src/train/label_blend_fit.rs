@@ -125,9 +125,9 @@ mod tests {
                 let p = blend.probabilities(z, None);
                 (blend.confidence(&p) >= step.confidence).then(|| blend.predicted_labels(&p) == *truth)
             };
-            let told: Vec<bool> = z.iter().zip(&truth).filter_map(of_row).collect();
-            answered += told.len();
-            kept += u64::from(told.iter().filter(|right| **right).count() as f64 >= 0.8 * told.len() as f64);
+            let answers: Vec<bool> = z.iter().zip(&truth).filter_map(of_row).collect();
+            answered += answers.len();
+            kept += u64::from(answers.iter().filter(|right| **right).count() as f64 >= 0.8 * answers.len() as f64);
         }
         assert!(promised > 50 && kept as f64 >= 0.95 * promised as f64, "{kept} of {promised}");
         assert!(answered as f64 > 0.2 * 3_000.0 * promised as f64, "{answered}");

@@ -102,8 +102,8 @@ mod tests {
     #[test]
     fn the_note_gives_the_range_of_weights() {
         assert_eq!(weights_note(None), None);
-        let said = weights_note(Some(&[0.5, 1.0, 1.5])).unwrap();
-        assert!(said.contains("0.5") && said.contains("1.5"), "{said}");
+        let note = weights_note(Some(&[0.5, 1.0, 1.5])).unwrap();
+        assert!(note.contains("0.5") && note.contains("1.5"), "{note}");
     }
 
     #[test]

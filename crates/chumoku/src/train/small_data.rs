@@ -121,12 +121,12 @@ pub(super) struct RegressionCandidate {
 /// Returns `true` if a regression on the vectors of a pretrained encoder should be tried.
 fn tries_regression(data: &TrainingData, options: &TrainOptions) -> bool {
     let rows = data.train.len() + data.valid.len();
-    let is_asked = match options.freeze {
+    let is_requested = match options.freeze {
         Some(Freeze::All) => true,
         Some(_) => false,
         None => rows <= MAX_REGRESSION_ROWS,
     };
-    options.from.is_some() && data.continued.is_none() && is_asked
+    options.from.is_some() && data.continued.is_none() && is_requested
 }
 
 impl RegressionCandidate {

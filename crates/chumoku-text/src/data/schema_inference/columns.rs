@@ -253,7 +253,7 @@ impl<'a> ColumnChooser<'a> {
             let beside = match &of.value {
                 Some(value) => FeatureSource::Value(value.clone()),
                 None => FeatureSource::Column(self.requested_column(ColumnRole::Feature, &of.name).map_err(|error| match error {
-                    DataError::NoSuchColumn { path, role, wanted: requested, columns, .. } if of.is_required => {
+                    DataError::NoSuchColumn { path, role, requested, columns, .. } if of.is_required => {
                         let hint = match of.kind {
                             None => tr!(
                                 "; the model reads it: add the column (an empty one is a missing value), or give one value \
@@ -267,7 +267,7 @@ impl<'a> ColumnChooser<'a> {
                                 "。モデルがこの列を読みます。列を加えてください（空欄は欠損として扱います）"
                             ),
                         };
-                        DataError::NoSuchColumn { path, role, wanted: requested, columns, hint }
+                        DataError::NoSuchColumn { path, role, requested, columns, hint }
                     }
                     other => other,
                 })?),
@@ -300,7 +300,7 @@ impl<'a> ColumnChooser<'a> {
             _ => Err(DataError::NoSuchColumn {
                 path: self.layout.path.clone(),
                 role,
-                wanted: requested.to_owned(),
+                requested: requested.to_owned(),
                 columns: self.describe_all(),
                 hint: self.missing_column_hint(role, requested, named),
             }),
@@ -614,5 +614,5 @@ pub(crate) fn no_column_error(
             ),
         ),
     };
-    DataError::NoColumn { path: layout.path.clone(), role, wanted: requested, columns, advice }
+    DataError::NoColumn { path: layout.path.clone(), role, expected: requested, columns, advice }
 }

@@ -251,7 +251,7 @@ pub(crate) fn evident_pair(layout: &TableLayout, rows: &[&Record], options: &Rea
         return None;
     }
     let is_named = layout.has_names() && pair_by_names(&layout.columns).is_some();
-    let is_asked = options.text.is_some() && options.label.is_some();
+    let is_requested = options.text.is_some() && options.label.is_some();
     let is_label = |c: usize| {
         let by_name = layout.has_names() && role_of_name(&layout.columns[c]) == Some(ColumnRole::Label);
         let by_content = profiles[c].is_label_like() && profiles[c].distinct > 1;
@@ -259,7 +259,7 @@ pub(crate) fn evident_pair(layout: &TableLayout, rows: &[&Record], options: &Rea
         if is_named { by_name && by_content } else { by_name || by_content }
     };
     let mut others = (0..profiles.len()).filter(|&c| c != columns.source && c != columns.target);
-    if !is_asked && others.any(is_label) {
+    if !is_requested && others.any(is_label) {
         return None;
     }
     let (short, long) = (source.mean_chars.min(target.mean_chars), source.mean_chars.max(target.mean_chars));
