@@ -278,11 +278,10 @@ impl Trace {
         let mut own: Vec<StepId> =
             layout.readers.iter().filter(|(_, reader)| **reader == step.id).map(|(id, _)| *id).collect();
         own.sort_unstable();
-        let figure_of = |id: StepId| layout.positions.get(&id).map(|&at| &layout.steps[at]);
         let strip: String = own
             .iter()
             .filter(|id| !inline.contains(id))
-            .filter_map(|id| figure_of(*id))
+            .filter_map(|id| layout.step(*id))
             .map(|given| self.figure_to_html(given, options))
             .collect();
         if !strip.is_empty() {
@@ -296,30 +295,10 @@ impl Trace {
                 }
                 EquationPart::Operand { id, is_transposed } => {
                     let id = layout.page_id(of, *id);
-                    let operand = figure_of(id);
-                    if let Some(given) = operand.filter(|_| own.contains(&id) && !*is_transposed) {
-                        out.push_str(&self.figure_to_html(given, options));
-                        continue;
+                    match layout.step(id).filter(|_| own.contains(&id) && !*is_transposed) {
+                        Some(given) => out.push_str(&self.figure_to_html(given, options)),
+                        None => out.push_str(&self.reference_to_html(layout, id, *is_transposed)),
                     }
-                    let all = self.steps.iter().chain(&self.hidden_steps);
-                    let symbol = match operand {
-                        Some(operand) => operand.step.symbol.clone(),
-                        None => all
-                            .filter(|other| layout.page_ids.get(&other.id) == Some(&id))
-                            .map(|other| other.symbol.clone())
-                            .next()
-                            .unwrap_or_default(),
-                    };
-                    let symbol = with_subscripts(&symbol) + if *is_transposed { "ᵀ" } else { "" };
-                    let flag = if *is_transposed { " data-t" } else { "" };
-                    let _ = match operand {
-                        Some(operand) => write!(
-                            out,
-                            "<a class=\"ref\" href=\"#{}\" data-s=\"{id}\"{flag}>{symbol}</a> ",
-                            operand.step.anchor()
-                        ),
-                        None => write!(out, "<span class=\"ref\" data-s=\"{id}\"{flag}>{symbol}</span> "),
-                    };
                 }
             }
         }
@@ -343,7 +322,7 @@ impl Trace {
             };
             let _ = writeln!(out, "<p class=\"expanded\">{text}</p>");
         }
-        let inputs = own.iter().filter_map(|id| figure_of(*id)).map(|given| {
+        let inputs = own.iter().filter_map(|id| layout.step(*id)).map(|given| {
             let name = with_subscripts(&given.step.symbol) + ": ";
             self.notes_html(given.shown, &name)
         });
@@ -352,6 +331,22 @@ impl Trace {
             let _ = writeln!(out, "<ul class=\"stale\">{items}</ul>");
         }
         out.push_str("</details>\n");
+    }
+
+    /// Returns the symbol of an operand, in place of which the script shows its matrix.
+    fn reference_to_html(&self, layout: &PageLayout<'_>, id: StepId, is_transposed: bool) -> String {
+        let operand = layout.step(id).map(|of| of.step);
+        let mut all = self.steps.iter().chain(&self.hidden_steps);
+        let named = operand.or_else(|| all.find(|other| layout.page_ids.get(&other.id) == Some(&id)));
+        let symbol =
+            with_subscripts(named.map_or("", |step| step.symbol.as_str())) + if is_transposed { "ᵀ" } else { "" };
+        let flag = if is_transposed { " data-t" } else { "" };
+        match operand {
+            Some(step) => {
+                format!("<a class=\"ref\" href=\"#{}\" data-s=\"{id}\"{flag}>{symbol}</a> ", step.anchor())
+            }
+            None => format!("<span class=\"ref\" data-s=\"{id}\"{flag}>{symbol}</span> "),
+        }
     }
 
     /// Returns the checks and sentences about a matrix as items of a list; each begins with its name.
