@@ -1,11 +1,10 @@
 //! Progress of training: a bar on a terminal, plain lines elsewhere, all on standard error.
 
 use crate::report::{fit, wrap};
-use chumoku::Lang;
 use chumoku::data::{RowCounter, format_thousands};
 use chumoku::lang::lang;
-use chumoku::tr;
 use chumoku::train::{Metric, TrainEvent, TrainSettings};
+use chumoku::{Lang, tr};
 use chumoku_view::sparkline;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};

@@ -4,20 +4,15 @@ use crate::addresses::Array;
 use crate::explanations::Page;
 use crate::models::{as_strs, output_rows, run_fallible};
 use crate::outputs::ReadPath;
-use chumoku::ModelKind;
-use chumoku::NgramClassifier;
-use chumoku::Predictor;
-use chumoku::TextClassifier;
-use chumoku::TextTagger;
-use chumoku::UnreadableValues;
 use chumoku::answers::{AbstentionThresholds, Answer, AnswerDecision, AnswerOptions};
 use chumoku::data::Span;
 use chumoku::explain::SpanQuery;
 use chumoku::hierarchy::Hierarchy;
 use chumoku::onnx::export_classifier;
-use chumoku::read_model_folder;
-use chumoku::row;
 use chumoku::train::SpanScores;
+use chumoku::{
+    ModelKind, NgramClassifier, Predictor, TextClassifier, TextTagger, UnreadableValues, read_model_folder, row,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -2,12 +2,11 @@
 
 use super::row_output::{AnswerWriter, SharedBuffer};
 use super::shard::{InputSummary, ShardPlan, ShardWriter};
-use crate::ExitCode;
-use crate::UsageError;
 use crate::args::{ReadArgs, Shard};
 use crate::data::{pairs, read_options};
 use crate::output::add_standard_input;
 use crate::progress::{RowProgress, pluralize, print_status};
+use crate::{ExitCode, UsageError};
 use chumoku::answers::AnswerFormat;
 use chumoku::data::{
     ColumnChoice, DataError, ReadOptions, Record, RowSource, SkippedRows, TableLayout, standard_input,

@@ -1,8 +1,7 @@
 //! The error type for reading and writing data files, with source locations.
 
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use super::io_errors::{is_disk_full, is_unwritable_path};
 use crate::lang::wording::{format_count, format_size, quote};

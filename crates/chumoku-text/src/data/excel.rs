@@ -22,8 +22,7 @@ use super::limits::{MAX_COLUMNS, MAX_ROW_BYTES};
 use super::record::Record;
 use crate::lang::lang;
 use crate::lang::wording::{did_you_mean, list_names, quote};
-use crate::tr;
-use crate::{panics, sorting};
+use crate::{panics, sorting, tr};
 
 /// Rows that the reading thread may be ahead.
 const ROWS_AHEAD: usize = 8;

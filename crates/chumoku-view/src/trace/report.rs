@@ -7,8 +7,7 @@ use super::printed_number::PrintedNumber;
 use super::quantity::{MatrixAxis, Quantity};
 use super::step_kind::StepKind;
 use crate::{align_left, wrap};
-use chumoku::lang::show_controls_in_text;
-use chumoku::lang::{Lang, lang};
+use chumoku::lang::{Lang, lang, show_controls_in_text};
 use chumoku::tr;
 use std::fmt::Write;
 

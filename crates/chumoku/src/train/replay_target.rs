@@ -11,10 +11,9 @@ use crate::lang::lang;
 use crate::ngram::NgramTarget;
 use crate::prediction::Prediction;
 use crate::prediction::target::PredictionTarget;
-use crate::row;
 use crate::scoring::{RatioTerms, Rows, accuracy_gain, argmax, ratio_gain};
 use crate::text_models::predictor::Predictor;
-use crate::{Error, Result, tr};
+use crate::{Error, Result, row, tr};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 

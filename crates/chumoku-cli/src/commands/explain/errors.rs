@@ -1,16 +1,10 @@
 //! Implements `chumoku explain --errors`: the most confident wrong answers, grouped by the words that caused them.
 
 use super::model::ExplainProgress;
-use crate::args::ExplainArgs;
-use crate::args::ReadArgs;
-use crate::data::columns::report_unread;
-use crate::data::columns::required_columns;
-use crate::data::load_label_rows;
-use crate::data::load_number_rows;
-use crate::data::pairs;
-use crate::data::read_options;
-use crate::models::load;
-use crate::models::model_name;
+use crate::args::{ExplainArgs, ReadArgs};
+use crate::data::columns::{report_unread, required_columns};
+use crate::data::{load_label_rows, load_number_rows, pairs, read_options};
+use crate::models::{load, model_name};
 use crate::pictures::OutputFiles;
 use crate::progress::print_status;
 use crate::terminal::terminal_options;

@@ -6,8 +6,7 @@ use crate::report::wrap;
 use chumoku::Predictor;
 use chumoku::data::format_thousands;
 use chumoku::hierarchy::Hierarchy;
-use chumoku::lang::lang;
-use chumoku::lang::sanitize;
+use chumoku::lang::{lang, sanitize};
 use chumoku::nn::{BackboneConfig, EncoderConfig};
 use chumoku::train::{network_name, network_sizes};
 use chumoku::{

@@ -4,8 +4,6 @@ use super::continued::OldRowSource;
 use super::{
     TrainSession, check_watch_text, continued, hierarchy, load_all, masked, report_file_differences, report_variants,
 };
-use crate::ExitCode;
-use crate::UsageError;
 use crate::args::{Architecture, BuiltinData, TrainArgs};
 use crate::data::{
     builtin_class_rows, builtin_coin_flips, builtin_pronouns, builtin_reviews, load_class_rows, read_options,
@@ -14,7 +12,7 @@ use crate::data::{
 use crate::report::training::{optional_sections, scored_on_heading};
 use crate::report::{abstain_summary, classes, free_lines, paragraph};
 use crate::shell::shell_quoted;
-use chumoku::ModelKind;
+use crate::{ExitCode, UsageError};
 use chumoku::builtin::{self, PronounAttention, PronounExample};
 use chumoku::data::{LabelOptions, ReadOptions, merge_labels, options_for_all_files};
 use chumoku::lang::lang;
@@ -22,7 +20,7 @@ use chumoku::train::{
     BaseModel, DataSource, Scores, SourceData, TrainOptions, TrainingData, check_tune, network_name, train,
     train_ngram_classifier, tune, tune_ngrams,
 };
-use chumoku::{stages, tr};
+use chumoku::{ModelKind, stages, tr};
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;

@@ -3,20 +3,12 @@
 use crate::args::{Architecture, TaskName, TrainArgs};
 use crate::progress::print_status;
 use crate::{UsageError, output};
-use chumoku::ModelKind;
-use chumoku::RecurrentCell;
 use chumoku::data::{Append, LabelOptions, ReadOptions, format_thousands};
-use chumoku::lang::lang;
-use chumoku::lang::sanitize;
 use chumoku::lang::wording::list_names;
+use chumoku::lang::{lang, sanitize};
 use chumoku::nn::BackboneKind;
-use chumoku::row;
-use chumoku::tr;
-use chumoku::train::BaseModel;
-use chumoku::train::DataSource;
-use chumoku::train::PredictionKind;
-use chumoku::train::ReplayData;
-use chumoku::train::SourceData;
+use chumoku::train::{BaseModel, DataSource, PredictionKind, ReplayData, SourceData};
+use chumoku::{ModelKind, RecurrentCell, row, tr};
 use std::path::{Path, PathBuf};
 
 /// The word that turns replay off.

@@ -3,8 +3,7 @@
 use crate::progress::print_status;
 use chumoku::data::{Dataset, MultiLabelDataset, format_thousands};
 use chumoku::hierarchy::{Hierarchy, HierarchySource};
-use chumoku::lang::lang;
-use chumoku::lang::sanitize;
+use chumoku::lang::{lang, sanitize};
 use chumoku::tr;
 
 /// Returns the tree of a file's classes, if they form one, and reports it. Renames the labels of all files to those of

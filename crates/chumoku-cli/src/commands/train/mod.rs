@@ -24,15 +24,13 @@ pub(super) mod tag;
 pub(super) mod translate;
 mod tune;
 
-use crate::ExitCode;
-use crate::UsageError;
 use crate::args::{Architecture, BuiltinData, TaskName, TokenUnit, TrainArgs};
 use crate::data::{pairs, read_options};
 use crate::output::OutputPath;
 use crate::progress::{TrainProgress, format_duration, print_status};
 use crate::report::training::last_epoch_note;
 use crate::shell::shell_quoted;
-use crate::threads;
+use crate::{ExitCode, UsageError, threads};
 use chumoku::data::{
     Append, DataFiles, FileLabels, ReadOptions, TrainingTask, describe_file_differences, describe_variants,
     detect_task, label_variants,
@@ -40,9 +38,8 @@ use chumoku::data::{
 use chumoku::film::WatchedText;
 use chumoku::output::check_folder_writable;
 use chumoku::signals::{Shutdown, ShutdownSignals};
-use chumoku::tr;
 use chumoku::train::{BaseModel, DataSource, Freeze, OutputFolder, TrainEvent, TrainOptions, Training, TrainingData};
-use chumoku::{ModelKind, has_checkpoints};
+use chumoku::{ModelKind, has_checkpoints, tr};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use std::io::Write;
