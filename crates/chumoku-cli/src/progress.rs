@@ -288,7 +288,7 @@ pub(crate) struct RowProgress {
     rows: usize,
 }
 
-/// Interval at which the progress of reading a file is looked at.
+/// Interval at which the progress of reading a file is checked.
 const READING_TICK: Duration = Duration::from_millis(100);
 
 /// Streams that take less time show no progress.

@@ -1,7 +1,7 @@
 //! Reports of models that predict several labels per text.
 
 use super::training::{ensemble_scores, optional_sections, scored_on_heading};
-use super::{MAX_CLASSES, MAX_LEVELS, abstain_table, align_right, fit, paragraph, percent, wrap};
+use super::{MAX_CLASSES, MAX_LEVELS, WIDTH, abstain_table, align_right, fit, paragraph, percent, wrap};
 use chumoku::lang::lang;
 use chumoku::train::LabelScores;
 use chumoku::{Lang, sorting, tr};
@@ -104,5 +104,5 @@ pub(crate) fn label_table(scores: &LabelScores, thresholds: &[f32], all: &str, m
         "The most probable label is correct in {one} of the rows{three}; all labels are correct in {exact}.",
         "最も確率の高いラベルが正しい行は {one}{three}。すべてのラベルが一致した行は {exact}。"
     );
-    format!("{out}\n{}\n", wrap(&summary, 80))
+    format!("{out}\n{}\n", wrap(&summary, WIDTH))
 }

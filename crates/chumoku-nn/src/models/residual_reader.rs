@@ -103,8 +103,8 @@ impl<'a, T: Real> ResidualReader<'a, T> {
         recording.residual.iter().map(|x| (self.read_out)(x.clone(), &Offsets::from_lengths([x.nrows()]))).collect()
     }
 
-    /// Patches each site of the first sequence in turn with the values of the second one, and reads the logits (Meng et
-    /// al. 2022; Wang et al. 2022). `positions` has pairs: a position in the first sequence, and the position in the
+    /// Returns the logits after patching each site of the first sequence in turn with the values of the second one (Meng
+    /// et al. 2022). `positions` has pairs: a position in the first sequence, and the position in the
     /// second one that replaces it.
     ///
     /// # Shapes

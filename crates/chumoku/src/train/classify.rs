@@ -235,9 +235,9 @@ fn blend_and_refit(
     context: RunContext<'_>,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<Option<DecisionRule>> {
-    if let Some(BlendAndDecision { blend, caution, macro_f1_decision: found, decision }) = few {
+    if let Some(BlendAndDecision { blend, calibration, macro_f1_decision: found, decision }) = few {
         let config = &mut ensemble.classifier.config;
-        (config.blend, config.abstention, config.decision_rule) = (blend, Some(caution), decision);
+        (config.blend, config.abstention, config.decision_rule) = (blend, Some(calibration), decision);
         return Ok(found);
     }
     let RunContext { options, stop, .. } = context;

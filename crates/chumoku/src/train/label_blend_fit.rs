@@ -115,10 +115,10 @@ mod tests {
             let data = data(truth);
             let valid = LabelRows { data: &data, attention: &attention, ngrams: None };
             let blend = valid.fit();
-            let caution = valid.calibrate_abstention(&blend, &[]).unwrap();
-            caution.check().unwrap();
-            assert_eq!((caution.rows, caution.classes.len()), (400, LABELS));
-            let Some(step) = caution.threshold_for(0.8) else { continue };
+            let calibration = valid.calibrate_abstention(&blend, &[]).unwrap();
+            calibration.check().unwrap();
+            assert_eq!((calibration.rows, calibration.classes.len()), (400, LABELS));
+            let Some(step) = calibration.threshold_for(0.8) else { continue };
             promised += 1;
             let (z, truth) = rows(3_000, 2 * run + 1);
             let of_row = |(z, truth): (&Vec<f32>, &Vec<u32>)| {

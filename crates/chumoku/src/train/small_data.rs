@@ -102,7 +102,7 @@ pub(super) struct SmallDataChoice {
 /// The blend of the ensemble members, and how probabilities become answers.
 pub(super) struct BlendAndDecision {
     pub(super) blend: Blend,
-    pub(super) caution: AbstentionCalibration,
+    pub(super) calibration: AbstentionCalibration,
     /// The decision for macro-F1, for the report.
     pub(super) macro_f1_decision: Option<DecisionRule>,
     /// The same decision, if the caller requested it.
@@ -258,8 +258,9 @@ pub(super) fn choose_by_cross_validation(
     let tree = data.hierarchy.as_ref();
     let found = tree.is_none().then(|| DecisionRule::for_macro_f1(&probabilities, labels, data.labels.len()));
     let decision = found.clone().filter(|_| options.optimize.is_some());
-    let caution = AbstentionCalibration::fit_classes(&probabilities, labels, &ngrams.known, (decision.as_ref(), tree));
-    let joint = BlendAndDecision { blend, caution, macro_f1_decision: found, decision };
+    let calibration =
+        AbstentionCalibration::fit_classes(&probabilities, labels, &ngrams.known, (decision.as_ref(), tree));
+    let joint = BlendAndDecision { blend, calibration, macro_f1_decision: found, decision };
     let choice = MethodChoice {
         method: taken,
         ngrams: Some(accuracy(&ngrams.log_p, labels)),

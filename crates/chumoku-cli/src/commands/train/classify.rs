@@ -144,7 +144,7 @@ fn builtin_data(args: &TrainArgs) -> Option<BuiltinData> {
 /// The smallest attention to the noun that the report mentions.
 const MIN_NOUN_WEIGHT: f32 = 0.5;
 
-/// Describes where a model trained on the built-in pronouns looks from the word that decides.
+/// Describes the attention of a model of the built-in pronouns from the deciding word to the noun.
 fn pronoun_line(example: &PronounExample, found: &PronounAttention) -> String {
     let [word, noun] = [example.quality, example.noun].map(|word| lang().quoted(word));
     let (layer, head, percent) = (found.layer + 1, found.head + 1, 100.0 * found.weight);
@@ -155,8 +155,8 @@ fn pronoun_line(example: &PronounExample, found: &PronounAttention) -> String {
     paragraph(&text) + "\n"
 }
 
-/// Lists the commands for a sentence of the built-in pronouns with both endings, and for the head that looks at the
-/// noun.
+/// Lists the commands for a sentence of the built-in pronouns with both endings, and for the head that attends to
+/// the noun.
 fn pronoun_commands(place: &Path, [tired, wet]: &[PronounExample; 2], found: Option<&PronounAttention>) -> [String; 2] {
     let place = shell_quoted(&place.display().to_string());
     let head = found.map(|found| format!(" --layer {} --head {}", found.layer + 1, found.head + 1)).unwrap_or_default();
