@@ -122,8 +122,8 @@ impl Worker for PyWorker {
     }
 }
 
-/// Runs the command `chumoku train` as the coordinator of a worker group, or as a worker if `is_coordinator` is false. `args`
-/// starts with the name of the command. Returns the exit code. Can run once per process.
+/// Runs the command `chumoku train` as the coordinator of a worker group, or as a worker if `is_coordinator` is false.
+/// `args` starts with the name of the command. Returns the exit code. Can run once per process.
 #[pyfunction]
 pub(crate) fn run_in_worker_group(py: Python<'_>, args: Vec<OsString>, member: Py<PyAny>, is_coordinator: bool) -> u8 {
     let group = match is_coordinator {
