@@ -91,8 +91,8 @@ impl<'a, T: Real> ResidualReader<'a, T> {
         Ok(found)
     }
 
-    /// Returns the logits that the model reads from the residual stream before the first layer and after each layer: the
-    /// logit lens (nostalgebraist 2020).
+    /// Returns the logits that the model reads from the residual stream before the first layer and after each layer:
+    /// the logit lens (nostalgebraist 2020).
     ///
     /// # Shapes
     /// (rows, answers) for each depth.
@@ -103,9 +103,9 @@ impl<'a, T: Real> ResidualReader<'a, T> {
         recording.residual.iter().map(|x| (self.read_out)(x.clone(), &Offsets::from_lengths([x.nrows()]))).collect()
     }
 
-    /// Returns the logits after patching each site of the first sequence in turn with the values of the second one (Meng
-    /// et al. 2022). `positions` has pairs: a position in the first sequence, and the position in the
-    /// second one that replaces it.
+    /// Returns the logits after patching each site of the first sequence in turn with the values of the second one
+    /// (Meng et al. 2022). `positions` has pairs: a position in the first sequence, and the position in the second one
+    /// that replaces it.
     ///
     /// # Shapes
     /// The embeddings of both sequences, (tokens, d_model) each.

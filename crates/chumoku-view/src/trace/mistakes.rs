@@ -527,8 +527,8 @@ impl MistakeSearch<'_> {
         claim.filter_map(|((i, j), printed)| Some(([i, j], printed.as_ref()?)))
     }
 
-    /// Returns the distance of the claimed numbers from alternative ones. `None` if these do not explain all of them much
-    /// better than the right computation.
+    /// Returns the distance of the claimed numbers from alternative ones. `None` if these do not explain all of them
+    /// much better than the right computation.
     fn distance<'b>(&self, alternative: impl Fn(StepId) -> Option<&'b Array2<ImpliedNumber>>) -> Option<f64> {
         let (mut distance, mut usual) = (0.0, 0.0);
         for &id in self.ids {

@@ -139,8 +139,8 @@ impl TextClassifier {
 }
 
 impl TextGenerator {
-    /// Returns the next token that the output layer reads at each token and depth, and the contributions to the residual
-    /// stream of each token. Long texts are truncated to their last tokens for the lens.
+    /// Returns the next token that the output layer reads at each token and depth, and the contributions to the
+    /// residual stream of each token. Long texts are truncated to their last tokens for the lens.
     pub(super) fn inner_steps(&self, ids: &[u32]) -> Result<(LogitLens, ResidualPath)> {
         let (model, params, config) = (&self.model, &self.params, &self.config.model);
         let reader = model.residual_reader(params);
