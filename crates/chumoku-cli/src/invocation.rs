@@ -1,13 +1,13 @@
-//! How the command was called.
+//! The command line of this process, and its worker group.
 
 use chumoku::train::WorkerGroup;
 use std::ffi::OsString;
 use std::sync::OnceLock;
 
-/// How the command was called.
+/// A command line with the worker group that runs it.
 struct Invocation {
     words: Vec<String>,
-    crew: Option<WorkerGroup>,
+    workers: Option<WorkerGroup>,
 }
 
 static INVOCATION: OnceLock<Invocation> = OnceLock::new();
@@ -19,11 +19,11 @@ pub(crate) fn command_words() -> impl Iterator<Item = String> {
 
 /// Returns this process's place in a worker group that shares a training run.
 pub(crate) fn worker_group() -> Option<WorkerGroup> {
-    INVOCATION.get().and_then(|call| call.crew.clone())
+    INVOCATION.get().and_then(|call| call.workers.clone())
 }
 
 /// Records the command line, once per process.
-pub(crate) fn set(args: &[OsString], crew: Option<WorkerGroup>) {
+pub(crate) fn set(args: &[OsString], workers: Option<WorkerGroup>) {
     let words = args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let _ = INVOCATION.set(Invocation { words, crew });
+    let _ = INVOCATION.set(Invocation { words, workers });
 }

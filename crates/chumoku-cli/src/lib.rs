@@ -70,8 +70,8 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
 }
 
 /// Like [`run`], but `train` shares its steps with other processes.
-pub fn run_with_workers(args: Vec<OsString>, crew: Option<WorkerGroup>) -> ExitCode {
-    invocation::set(&args, crew);
+pub fn run_with_workers(args: Vec<OsString>, workers: Option<WorkerGroup>) -> ExitCode {
+    invocation::set(&args, workers);
     usage::choose_lang(args.iter().skip(1).cloned());
     let args = match args::Cli::parse_args(args) {
         Ok(args) => args,

@@ -1,11 +1,10 @@
 //! Progress of training: a bar on a terminal, plain lines elsewhere, all on standard error.
 
 use crate::report::{fit, wrap};
-use chumoku::Lang;
 use chumoku::data::{RowCounter, format_thousands};
 use chumoku::lang::lang;
-use chumoku::tr;
 use chumoku::train::{Metric, TrainEvent, TrainSettings};
+use chumoku::{Lang, tr};
 use chumoku_view::sparkline;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
@@ -289,7 +288,7 @@ pub(crate) struct RowProgress {
     rows: usize,
 }
 
-/// Interval at which the progress of reading a file is looked at.
+/// Interval at which the progress of reading a file is checked.
 const READING_TICK: Duration = Duration::from_millis(100);
 
 /// Streams that take less time show no progress.

@@ -9,8 +9,8 @@ use chumoku_kernels::Roofline;
 use std::time::{Duration, Instant};
 
 /// Runs a command and, if requested, reports its stages on standard error.
-pub(crate) fn with_profile<R>(is_asked: bool, work: impl FnOnce() -> anyhow::Result<R>) -> anyhow::Result<R> {
-    if !is_asked {
+pub(crate) fn with_profile<R>(is_requested: bool, work: impl FnOnce() -> anyhow::Result<R>) -> anyhow::Result<R> {
+    if !is_requested {
         return work();
     }
     let (start, before) = (Instant::now(), chumoku_kernels::multiply_adds());

@@ -151,17 +151,16 @@
 //! - `adamw`: AdamW, in one pass over parameters, gradients and both moments
 //! - `allocator`: an allocator that aligns to cache lines and caches freed memory
 //! - `attention`: scaled dot-product attention, forward, backward and decoding
+//! - `cancel`: cancellation, for example on Ctrl-C
 //! - `dropout`: random masks that are regenerated instead of stored
 //! - `embedding`: scaled lookup of table rows
 //! - `error`: argument errors, and numbers in messages
 //! - `gemm`: the matrix product
-//! - `cancel`: cancellation, for example on Ctrl-C
 //! - `isa`: instruction sets: detection, dispatch and vectors; the only place with intrinsics
-//! - `roofline`: measured peak rates of the processor and its caches
 //! - `loss`: cross-entropy of classes, and binary cross-entropy of labels
+//! - `low_precision`: f32, bf16 and f16 as attention reads and writes them
 //! - `math`: vectorized exp, erf, tanh, sigmoid and normal distribution
 //! - `memory`: uninitialized buffers and scratch memory
-//! - `low_precision`: f32, bf16 and f16 as attention reads and writes them
 //! - `norm`: layer norm and RMS norm
 //! - `number`: number types and dtype dispatch between fast and reference implementations
 //! - `parallel`: parallel loops for code outside the kernels
@@ -170,6 +169,7 @@
 //! - `recurrent`: RNN, LSTM and GRU over packed sequences
 //! - `reference`: re-exports of all reference implementations
 //! - `register_tile`: the innermost loop of vector products
+//! - `roofline`: measured peak rates of the processor and its caches
 //! - `rotary`: rotary position embeddings
 //! - `softmax`: softmax over rows
 //! - `sum`: sums in a fixed order

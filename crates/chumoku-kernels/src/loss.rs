@@ -7,9 +7,8 @@
 use crate::isa::{self, Simd, SimdOp};
 use crate::math::exp;
 use crate::number::{Real, implementations};
-use crate::profile;
 use crate::threads::{SharedMut, for_each};
-use crate::{Error, Result};
+use crate::{Error, Result, profile};
 
 /// The options of [`cross_entropy`].
 #[derive(Clone, Copy, Debug)]

@@ -153,11 +153,11 @@ fn try_map_on<T: Send, R: Send, E: Send>(
 ///
 /// It takes a pointer to the closure, so that it is compiled once for all callers.
 fn run_items(threads: usize, count: usize, run: &(dyn Fn(usize) -> bool + Sync)) {
-    let crew = Arc::new(ItemScheduler { threads, pending: AtomicUsize::new(count), running: AtomicUsize::new(0) });
+    let scheduler = Arc::new(ItemScheduler { threads, pending: AtomicUsize::new(count), running: AtomicUsize::new(0) });
     if count <= 1 || threads <= 1 {
         // On a thread of the pool: from outside, each operation would have to wake the pool and wait for it.
         rayon::scope(|_| {
-            let _ = (0..count).all(|i| crew.run_item(|| run(i)));
+            let _ = (0..count).all(|i| scheduler.run_item(|| run(i)));
         });
         return;
     }
@@ -171,7 +171,7 @@ fn run_items(threads: usize, count: usize, run: &(dyn Fn(usize) -> bool + Sync))
                 let _between = profile::resume(operation);
                 let _same = flag.enter();
                 while let Some(i) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&i| i < count) {
-                    crew.run_item(|| run(i));
+                    scheduler.run_item(|| run(i));
                 }
             });
         }
@@ -186,7 +186,9 @@ pub fn num_threads() -> usize {
     if let Some(team) = TEAM.with_borrow(Option::clone) {
         return team.threads();
     }
-    SCHEDULER.with_borrow(|crew| crew.as_ref().map_or_else(rayon::current_num_threads, |crew| crew.threads_per_item()))
+    SCHEDULER.with_borrow(|scheduler| {
+        scheduler.as_ref().map_or_else(rayon::current_num_threads, |scheduler| scheduler.threads_per_item())
+    })
 }
 
 /// Calls `f(0)`, …, `f(pieces − 1)`. They run on the threads of the current rayon pool if `work`, the total number of

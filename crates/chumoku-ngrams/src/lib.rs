@@ -21,8 +21,8 @@
 //!
 //! # Files
 //!
-//! - `column_matrix`: training rows by column, and products with their Gram matrix
 //! - `calendar`: dates, weekdays and Japanese eras
+//! - `column_matrix`: training rows by column, and products with their Gram matrix
 //! - `error`: errors
 //! - `feature_columns`: columns of numbers, categories and dates
 //! - `features`: selection and weights of n-grams

@@ -4,20 +4,15 @@ use crate::addresses::Array;
 use crate::explanations::Page;
 use crate::models::{as_strs, output_rows, run_fallible};
 use crate::outputs::ReadPath;
-use chumoku::ModelKind;
-use chumoku::NgramClassifier;
-use chumoku::Predictor;
-use chumoku::TextClassifier;
-use chumoku::TextTagger;
-use chumoku::UnreadableValues;
 use chumoku::answers::{AbstentionThresholds, Answer, AnswerDecision, AnswerOptions};
 use chumoku::data::Span;
 use chumoku::explain::SpanQuery;
 use chumoku::hierarchy::Hierarchy;
 use chumoku::onnx::export_classifier;
-use chumoku::read_model_folder;
-use chumoku::row;
 use chumoku::train::SpanScores;
+use chumoku::{
+    ModelKind, NgramClassifier, Predictor, TextClassifier, TextTagger, UnreadableValues, read_model_folder, row,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -109,8 +104,8 @@ impl Classifier {
     /// The smallest probability and the smallest share of known n-grams at which this share of the answers is right.
     /// Returns None if the validation rows do not support the target.
     fn bounds(&self, level: f64) -> Option<(f32, f32)> {
-        let caution = self.predictor().abstention()?;
-        Some((caution.threshold_for(level)?.confidence, caution.least_known.unwrap_or(f32::NEG_INFINITY)))
+        let calibration = self.predictor().abstention()?;
+        Some((calibration.threshold_for(level)?.confidence, calibration.least_known.unwrap_or(f32::NEG_INFINITY)))
     }
 
     /// Returns, for each text, whether the model answers at this target share of right answers. For labels, all labels
@@ -128,8 +123,8 @@ impl Classifier {
     /// there is no such probability.
     #[pyo3(signature = (class_, level))]
     fn precise(&self, class_: usize, level: f64) -> Option<f32> {
-        let caution = self.predictor().abstention().filter(|caution| class_ < caution.classes.len())?;
-        Some(caution.precision_threshold(class_, level)?.point.confidence)
+        let calibration = self.predictor().abstention().filter(|calibration| class_ < calibration.classes.len())?;
+        Some(calibration.precision_threshold(class_, level)?.point.confidence)
     }
 
     /// The share of each text's n-grams that the model knows; 1 for a text without n-grams.

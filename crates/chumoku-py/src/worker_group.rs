@@ -22,8 +22,8 @@ fn step_output((loss, weight, tokens): StepTuple) -> StepOutput {
     StepOutput::new(loss, weight, tokens)
 }
 
-fn step_tuple(learnt: StepOutput) -> StepTuple {
-    (learnt.loss, learnt.weight, learnt.tokens)
+fn step_tuple(output: StepOutput) -> StepTuple {
+    (output.loss, output.weight, output.tokens)
 }
 
 /// Converts an exception of Python to a training error.
@@ -46,20 +46,20 @@ struct PyCoordinator(Py<PyAny>);
 
 impl fmt::Debug for PyCoordinator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PyLeader")
+        f.write_str("PyCoordinator")
     }
 }
 
 impl Coordinator for PyCoordinator {
     fn start(&self, terms: &GradientTerms) -> Result<()> {
-        call_python(&self.0, |leader| leader.call_method1("begin", (terms_json(terms),)).map(drop))
+        call_python(&self.0, |coordinator| coordinator.call_method1("begin", (terms_json(terms),)).map(drop))
     }
 
     fn train_step(&self, params: &[f32], at: BatchPosition, parts: usize, grads: &mut [f32]) -> Result<StepOutput> {
-        call_python(&self.0, |leader| {
-            let (_held, room): (Py<PyAny>, Array) = leader.call_method1("room", (params.len(),))?.extract()?;
+        call_python(&self.0, |coordinator| {
+            let (_held, room): (Py<PyAny>, Array) = coordinator.call_method1("room", (params.len(),))?.extract()?;
             check_len(OutputArrays::new(vec![&room], &[])?.next::<f32>("room")?, params.len())?.copy_from_slice(params);
-            let found = leader.call_method1("learn", (at.epoch, at.batch, at.step, parts))?;
+            let found = coordinator.call_method1("learn", (at.epoch, at.batch, at.step, parts))?;
             let (_held, sum, whole): (Py<PyAny>, Array, StepTuple) = found.extract()?;
             let sum = sum.slice::<f32>("learn")?;
             if sum.len() != grads.len() {
@@ -72,7 +72,7 @@ impl Coordinator for PyCoordinator {
     }
 
     fn take_messages(&self) -> Vec<String> {
-        call_python(&self.0, |leader| leader.call_method0("news")?.extract()).unwrap_or_default()
+        call_python(&self.0, |coordinator| coordinator.call_method0("news")?.extract()).unwrap_or_default()
     }
 }
 
@@ -89,7 +89,7 @@ struct PyWorker(Py<PyAny>);
 
 impl fmt::Debug for PyWorker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PyHelper")
+        f.write_str("PyWorker")
     }
 }
 
@@ -99,22 +99,22 @@ type MicroBatchRequest = ((Py<PyAny>, Array), (u64, u64, u64), usize, (Py<PyAny>
 
 impl Worker for PyWorker {
     fn run(&self, terms: &GradientTerms, learn: &mut TrainMicroBatch<'_>) -> Result<()> {
-        call_python(&self.0, |helper| helper.call_method1("begin", (terms_json(terms),)).map(drop))?;
+        call_python(&self.0, |worker| worker.call_method1("begin", (terms_json(terms),)).map(drop))?;
         loop {
             let request: Option<MicroBatchRequest> =
-                call_python(&self.0, |helper| helper.call_method0("next")?.extract())?;
+                call_python(&self.0, |worker| worker.call_method0("next")?.extract())?;
             let Some(((_weights, params), (epoch, batch, step), part, (_gradient, into))) = request else {
                 return Ok(());
             };
             // The interpreter is detached here.
-            let told_of = |error: PyErr| Python::attach(|py| training_error(py, &error));
-            let weights = params.slice::<f32>("weights").map_err(told_of)?;
-            let mut written = OutputArrays::new(vec![&into], &[&params]).map_err(told_of)?;
-            let gradient = written.next::<f32>("gradient").map_err(told_of)?;
+            let to_error = |error: PyErr| Python::attach(|py| training_error(py, &error));
+            let weights = params.slice::<f32>("weights").map_err(to_error)?;
+            let mut written = OutputArrays::new(vec![&into], &[&params]).map_err(to_error)?;
+            let gradient = written.next::<f32>("gradient").map_err(to_error)?;
             match learn(weights, BatchPosition { epoch, batch, step }, part, gradient) {
-                Ok(learnt) => call_python(&self.0, |helper| helper.call_method1("done", step_tuple(learnt)).map(drop))?,
+                Ok(output) => call_python(&self.0, |worker| worker.call_method1("done", step_tuple(output)).map(drop))?,
                 Err(error) => {
-                    call_python(&self.0, |helper| helper.call_method1("failed", (error.to_string(),)).map(drop))?;
+                    call_python(&self.0, |worker| worker.call_method1("failed", (error.to_string(),)).map(drop))?;
                     return Err(error);
                 }
             }
@@ -122,15 +122,15 @@ impl Worker for PyWorker {
     }
 }
 
-/// Runs the command `chumoku train` as the coordinator of a worker group, or as a worker if `leads` is false. `args`
-/// starts with the name of the command. Returns the exit code. Can run once per process.
+/// Runs the command `chumoku train` as the coordinator of a worker group, or as a worker if `is_coordinator` is false.
+/// `args` starts with the name of the command. Returns the exit code. Can run once per process.
 #[pyfunction]
-pub(crate) fn run_in_worker_group(py: Python<'_>, args: Vec<OsString>, crew: Py<PyAny>, is_coordinator: bool) -> u8 {
-    let crew = match is_coordinator {
-        true => WorkerGroup::Coordinator(Arc::new(PyCoordinator(crew))),
-        false => WorkerGroup::Worker(Arc::new(PyWorker(crew))),
+pub(crate) fn run_in_worker_group(py: Python<'_>, args: Vec<OsString>, member: Py<PyAny>, is_coordinator: bool) -> u8 {
+    let group = match is_coordinator {
+        true => WorkerGroup::Coordinator(Arc::new(PyCoordinator(member))),
+        false => WorkerGroup::Worker(Arc::new(PyWorker(member))),
     };
-    py.detach(|| chumoku_cli::run_with_workers(args, Some(crew)).number())
+    py.detach(|| chumoku_cli::run_with_workers(args, Some(group)).number())
 }
 
 /// Writes the mean gradient to `sum`, from the same slice of each micro-batch's gradient, as a single process adds

@@ -62,13 +62,13 @@ async fn respond(
     service: &Service,
     served: &ServedModel,
     loaded: Arc<LoadedModel>,
-    (task, asked): (ModelTask, RequestFields),
+    (task, request): (ModelTask, RequestFields),
 ) -> Result<Response> {
-    let (TaskAnswer::Body(written), told) = service.submit_and_wait(served, loaded, task, asked).await? else {
+    let (TaskAnswer::Body(written), stats) = service.submit_and_wait(served, loaded, task, request).await? else {
         return Err(RequestError::model_failed());
     };
     let mut response = written.into_response(service.memory_budget.share())?;
-    response.extensions_mut().insert(told);
+    response.extensions_mut().insert(stats);
     Ok(response)
 }
 
@@ -281,25 +281,25 @@ async fn translate_stream(
             "inputs: \"stream\": true のとき、一度に翻訳できるテキストは 1 つです"
         ))
     })?;
-    let (pieces, told) = events::channel();
+    let (pieces, receiver) = events::channel();
     let task = ModelTask::StreamTranslation(Box::new(TranslationStreamRequest { text, options, events: pieces }));
     let course = StreamProgress::default();
     let ending = final_answer(service, loaded, (task, request), course.clone());
-    EventBody::reply(EventSource { events: told, final_answer: ending, final_event: Value::clone }, course).await
+    EventBody::reply(EventSource { events: receiver, final_answer: ending, final_event: Value::clone }, course).await
 }
 
 /// Returns the future of the answer that ends a stream.
 fn final_answer(
     service: &Arc<Service>,
     loaded: Arc<LoadedModel>,
-    (task, asked): (ModelTask, RequestFields),
+    (task, request): (ModelTask, RequestFields),
     course: StreamProgress,
 ) -> FinalAnswer {
     let (service, name) = (service.clone(), loaded.name.clone());
     // The model is looked up again, so that the future borrows nothing.
     Box::pin(async move {
         let (served, _) = service.model_named(&name)?;
-        let running = service.submit(served, loaded, task, asked).await?;
+        let running = service.submit(served, loaded, task, request).await?;
         course.start(&running.stats);
         running.finish().await
     })

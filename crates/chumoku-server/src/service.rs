@@ -153,13 +153,13 @@ pub(crate) struct RunningRequest {
 impl RunningRequest {
     /// Waits for the answer within the limits.
     pub(crate) async fn finish(self) -> Result<(TaskAnswer, RequestStats)> {
-        let RunningRequest { stats: mut told, answer, interest, most } = self;
+        let RunningRequest { mut stats, answer, interest, most } = self;
         let started = Instant::now();
         let found = timeout(most, answer).await;
         // After a timeout no client waits for the answer.
         drop(interest);
-        told.computed = started.elapsed();
-        Ok((found.map_err(|_| compute_timeout())?.map_err(|_| RequestError::model_failed())??, told))
+        stats.computed = started.elapsed();
+        Ok((found.map_err(|_| compute_timeout())?.map_err(|_| RequestError::model_failed())??, stats))
     }
 }
 
@@ -227,8 +227,8 @@ impl Service {
     ) -> Result<RunningRequest> {
         let (begun, mut begins) = oneshot::channel();
         let (reply, answer) = oneshot::channel();
-        let mut told = RequestStats { model: loaded.name.clone(), ..RequestStats::default() };
-        told.texts = match &task {
+        let mut stats = RequestStats { model: loaded.name.clone(), ..RequestStats::default() };
+        stats.texts = match &task {
             ModelTask::Predict(PredictRequest { texts, .. })
             | ModelTask::Embed { texts, .. }
             | ModelTask::Translate { texts, .. }
@@ -262,9 +262,9 @@ impl Service {
                 })?
             }
         };
-        told.waited = begun.waited;
+        stats.waited = begun.waited;
         let most = self.limits.compute + grace;
-        Ok(RunningRequest { stats: told, answer, interest: begun.interest, most })
+        Ok(RunningRequest { stats, answer, interest: begun.interest, most })
     }
 
     /// Starts the threads: one for each queue of a model, and one for explanations.

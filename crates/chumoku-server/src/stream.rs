@@ -81,7 +81,7 @@ impl EventBody {
     fn end(&mut self, ended: Result<(TaskAnswer, RequestStats)>) {
         self.is_over = true;
         self.progress.finish(match &ended {
-            Ok((TaskAnswer::FinalEvent(_), told)) => Ok(told),
+            Ok((TaskAnswer::FinalEvent(_), stats)) => Ok(stats),
             Ok(_) => Err(RequestError::model_failed().error_type()),
             Err(refusal) => Err(refusal.error_type()),
         });

@@ -343,8 +343,8 @@ fn compute_together(loaded: &LoadedModel, tasks: &[&ModelTask], limits: &Limits)
         (_, ModelTask::Predict(_)) => {
             let mut found = prediction::predict_batch(loaded, &texts)?;
             let of = |task: &&ModelTask| {
-                let ModelTask::Predict(asked) = task else { return Err(RequestError::model_failed()) };
-                asked.write(loaded, found.split_first(asked.texts.len()), limits).map(TaskAnswer::Body)
+                let ModelTask::Predict(request) = task else { return Err(RequestError::model_failed()) };
+                request.write(loaded, found.split_first(request.texts.len()), limits).map(TaskAnswer::Body)
             };
             Ok(tasks.iter().map(of).collect())
         }
@@ -418,20 +418,20 @@ fn compute_alone(
     limits: &Limits,
 ) -> Result<TaskAnswer> {
     match (&loaded.model, task) {
-        (_, ModelTask::Predict(asked)) => asked.answer(loaded, limits).map(TaskAnswer::Body),
+        (_, ModelTask::Predict(request)) => request.answer(loaded, limits).map(TaskAnswer::Body),
         (_, ModelTask::Embed { .. } | ModelTask::Translate { .. }) => {
             compute_together(loaded, &[task], limits)?.pop().unwrap_or_else(|| Err(RequestError::model_failed()))
         }
-        (_, ModelTask::Explain(asked)) => explanation::write_answer(loaded, asked, limits).map(TaskAnswer::Body),
-        (ServerModel::Translator(model), ModelTask::StreamTranslation(asked)) => {
-            translation_stream::stream_translation(model, asked).map(TaskAnswer::FinalEvent)
+        (_, ModelTask::Explain(request)) => explanation::write_answer(loaded, request, limits).map(TaskAnswer::Body),
+        (ServerModel::Translator(model), ModelTask::StreamTranslation(request)) => {
+            translation_stream::stream_translation(model, request).map(TaskAnswer::FinalEvent)
         }
         (model, ModelTask::Tokenize { texts, special }) => {
             let tokenized = model.tokenized().ok_or_else(RequestError::model_failed)?;
             let each = texts.iter().map(|text| Ok(tokenized.tokens(text, *special)?));
             AnswerBody::list(each, false, limits.answer).map(TaskAnswer::Body)
         }
-        (ServerModel::Generator(model), ModelTask::Generate(asked)) => generate(model, asked, reply, limits),
+        (ServerModel::Generator(model), ModelTask::Generate(request)) => generate(model, request, reply, limits),
         _ => Err(RequestError::model_failed()),
     }
 }

@@ -122,8 +122,8 @@ mod tests {
         let height = |ms: f64| tick("2") + (tick("20") - tick("2")) * (ms / 2.0).log10();
         let (mut points, mut bars) = (0, 0);
         for line in svg.lines().filter(|line| line.starts_with("<rect") || line.starts_with("<line")) {
-            let Some(said) = line.split("<title>").nth(1) else { continue };
-            let (name, rest) = said.split_once(", ").unwrap();
+            let Some(title) = line.split("<title>").nth(1) else { continue };
+            let (name, rest) = title.split_once(", ").unwrap();
             let (length, rest) = rest.split_once(": ").unwrap();
             let numbers = rest.split(['(', ')', '–', ' ', '<']).filter(|part| !part.is_empty()).take(3);
             let [median, least, most]: [f64; 3] =
@@ -131,7 +131,7 @@ mod tests {
             let model = comparison.models.iter().find(|model| model.name() == name).unwrap();
             let step = model.steps.iter().find(|step| step.length.to_string() == length).unwrap();
             for (found, given) in [(median, step.median_ms), (least, step.min_ms), (most, step.max_ms)] {
-                assert!((found - given).abs() < 6e-5, "{said}");
+                assert!((found - given).abs() < 6e-5, "{title}");
             }
             if line.starts_with("<rect") {
                 points += 1;

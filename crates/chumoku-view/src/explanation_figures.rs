@@ -5,9 +5,7 @@ use crate::figure::{
     pooling_note,
 };
 use crate::phrases;
-use chumoku::explain::Alignment;
-use chumoku::explain::Explanation;
-use chumoku::explain::HeadStatistics;
+use chumoku::explain::{Alignment, Explanation, HeadStatistics};
 use chumoku::lang::Lang;
 
 /// Order of the heads in a grid.

@@ -2,12 +2,11 @@
 
 use super::row_output::{AnswerWriter, SharedBuffer};
 use super::shard::{InputSummary, ShardPlan, ShardWriter};
-use crate::ExitCode;
-use crate::UsageError;
 use crate::args::{ReadArgs, Shard};
 use crate::data::{pairs, read_options};
 use crate::output::add_standard_input;
 use crate::progress::{RowProgress, pluralize, print_status};
+use crate::{ExitCode, UsageError};
 use chumoku::answers::AnswerFormat;
 use chumoku::data::{
     ColumnChoice, DataError, ReadOptions, Record, RowSource, SkippedRows, TableLayout, standard_input,
@@ -106,7 +105,7 @@ pub(crate) fn open_rows(file: &Path, reading: &ReadArgs, reads_pairs: bool) -> a
     Ok(source)
 }
 
-/// How rows are answered and written.
+/// Options for the answers to rows, and for writing them.
 pub(crate) struct StreamOptions {
     pub(crate) format: AnswerFormat,
     /// Start the output with a byte order mark.

@@ -1,11 +1,10 @@
 //! Implements `chumoku compare`: a transformer next to recurrent networks of its size.
 
-use crate::ExitCode;
 use crate::args::CompareArgs;
 use crate::data::{builtin_reviews, load_class_rows, read_options, report_class_rows};
 use crate::progress::{TrainProgress, format_duration, print_status};
 use crate::report::{align_right, fit, percent, wrap};
-use crate::threads;
+use crate::{ExitCode, threads};
 use chumoku::compare::{CompareEvent, LENGTHS, NetworkComparison, Verdict, compare};
 use chumoku::data::format_thousands;
 use chumoku::lang::lang;

@@ -1,10 +1,9 @@
 //! Implements `chumoku count`: parameters, multiply-adds, bytes and memory of every step, and networks side by side.
 
-use crate::ExitCode;
-use crate::UsageError;
 use crate::args::{self, CountedNetwork};
 use crate::models::model_name;
 use crate::pictures::OutputFiles;
+use crate::{ExitCode, UsageError};
 use chumoku::count::{CountConfig, NetworkKind};
 use chumoku::nn::NormOrder;
 use chumoku::{ModelSize, RecurrentCell, tr};

@@ -1,12 +1,11 @@
 //! Implements `chumoku embed`: text embeddings with a pretrained encoder or a trained classifier.
 
-use crate::ExitCode;
 use crate::answers::stream::{CommandInput, StreamOptions, stream};
 use crate::args::{EmbedArgs, EmbeddingFormat};
 use crate::models::embedding;
 use crate::models::embedding::{VectorModel, embed_texts, read_texts};
 use crate::output::{self, OutputPath};
-use crate::{UsageError, threads};
+use crate::{ExitCode, UsageError, threads};
 use chumoku::answers::{self, AnswerFormat};
 use chumoku::tensors::{Tensor, TensorFile};
 use chumoku::{EmbedOptions, tr};

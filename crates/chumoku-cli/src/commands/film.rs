@@ -1,10 +1,9 @@
 //! Implements `chumoku film`: the attention to one text during training, and learning curves.
 
-use crate::ExitCode;
-use crate::UsageError;
 use crate::args::FilmArgs as Args;
 use crate::models::{model_name, require_attention};
 use crate::pictures::FigureOutputs;
+use crate::{ExitCode, UsageError};
 use chumoku::ModelKind;
 use chumoku::lang::Lang;
 use chumoku_view::{Film, LearningCurves, figures_to_html, film_to_html};

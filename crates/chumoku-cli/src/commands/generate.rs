@@ -1,9 +1,8 @@
 //! Implements `chumoku generate`: continues a text, and streams it as it is generated.
 
-use crate::ExitCode;
 use crate::args::GenerateArgs;
 use crate::models::load;
-use crate::threads;
+use crate::{ExitCode, threads};
 use chumoku::answers::continuation;
 use chumoku::lang::is_harmful;
 use chumoku::sampling::Sampling;

@@ -2,9 +2,8 @@
 
 use crate::answers::shard::ShardFile;
 use crate::args::{JoinArgs, Shard};
-use crate::output;
 use crate::progress::{pluralize, print_status};
-use crate::{ExitCode, UsageError};
+use crate::{ExitCode, UsageError, output};
 use chumoku::data::DataError;
 use chumoku::lang::wording::join_names;
 use chumoku::{sorting, tr};

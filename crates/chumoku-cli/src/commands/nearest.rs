@@ -1,11 +1,10 @@
 //! Implements `chumoku nearest`: semantic search over the rows of a file.
 
-use crate::ExitCode;
 use crate::args::NearestArgs;
 use crate::data::read_options;
 use crate::models::embedding::{VectorModel, embed_texts, read_texts};
 use crate::progress::print_status;
-use crate::{UsageError, threads};
+use crate::{ExitCode, UsageError, threads};
 use chumoku::data::RowSource;
 use chumoku::lang::sanitize;
 use chumoku::{EmbedOptions, tr};

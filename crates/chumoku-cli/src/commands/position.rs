@@ -1,10 +1,9 @@
 //! Implements `chumoku position`: positional encodings in numbers.
 
-use crate::ExitCode;
-use crate::UsageError;
 use crate::args::{EncodingKind, PositionArgs, PositionView};
 use crate::models::model_name;
 use crate::pictures::FigureOutputs;
+use crate::{ExitCode, UsageError};
 use chumoku::tr;
 use chumoku_view::{Figure, Lang, PositionalEncoding, figures_to_html};
 

@@ -4,13 +4,12 @@ mod beam_search;
 mod merges;
 mod saturation;
 
-use crate::ExitCode;
 use crate::args::{AttentionPart, PictureArgs, TraceArgs, TraceDepth, TraceFormat};
 use crate::models::{load, model_name, require_attention};
 use crate::output::{self, OutputPath};
 use crate::pictures::OutputFiles;
 use crate::terminal::terminal_options;
-use crate::{UsageError, threads};
+use crate::{ExitCode, UsageError, threads};
 use chumoku::models::TranslatorAttention;
 use chumoku::{ModelKind, row, tr};
 use chumoku_view::trace::{self, HeadSelection, TraceOptions, WorkedExample, builtin};

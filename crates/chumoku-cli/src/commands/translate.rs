@@ -1,11 +1,10 @@
 //! Implements `chumoku translate`: the given texts, or every row of a file or of standard input, as a stream.
 
-use crate::ExitCode;
 use crate::answers::stream::{CommandInput, StreamOptions, stream};
 use crate::args::TranslateArgs;
 use crate::models::load;
 use crate::progress::report_source_truncation;
-use crate::{UsageError, threads};
+use crate::{ExitCode, UsageError, threads};
 use chumoku::answers::{self, AnswerFormat};
 use chumoku::data::RowSource;
 use chumoku::lang::sanitize;

@@ -1,11 +1,10 @@
 //! Training rows with classes: built-in data, and what a file holds.
 
 use crate::progress::print_status;
-use chumoku::builtin;
 use chumoku::data::format_thousands;
 use chumoku::lang::{Lang, lang, sanitize};
 use chumoku::train::TrainingData;
-use chumoku::{FeatureColumn, row, sorting, tr};
+use chumoku::{FeatureColumn, builtin, row, sorting, tr};
 
 /// The seed of the built-in sentences: runs with different seeds train on the same ones.
 const PRONOUNS_SEED: u64 = 0;

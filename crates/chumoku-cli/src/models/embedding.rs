@@ -25,11 +25,11 @@ impl VectorModel {
     pub(crate) fn load(folder: &Path, precision: Option<Precision>) -> Result<VectorModel> {
         if matches!(ModelKind::from_folder(folder), Ok(ModelKind::Classifier)) {
             let model = VectorModel::Classifier(load::classifier(folder, precision)?);
-            let said = tr!(
+            let message = tr!(
                 "a classifier: each vector is the input of the network's last layer",
                 "分類器です。ネットワークの最後の層への入力をベクトルとします"
             );
-            print_status(["vectors", "ベクトル"], &said);
+            print_status(["vectors", "ベクトル"], &message);
             return Ok(model);
         }
         let model = load::embedder(folder, precision)?;

@@ -15,9 +15,9 @@ pub(crate) fn load_with_training_texts<M>(
 }
 
 /// Counts the rows whose text is among the training texts, if these are known, and warns if there are any.
-pub(crate) fn report_training_overlap(seen: Option<&SeenTexts>, texts: &[&str]) -> Option<usize> {
-    let seen = seen.map(|seen| seen.count(texts));
-    if let Some(n) = seen.filter(|&n| n > 0) {
+pub(crate) fn report_training_overlap(training_texts: Option<&SeenTexts>, texts: &[&str]) -> Option<usize> {
+    let overlap = training_texts.map(|training_texts| training_texts.count(texts));
+    if let Some(n) = overlap.filter(|&n| n > 0) {
         let rows = format_thousands(texts.len());
         let n = format_thousands(n);
         print_status(
@@ -30,5 +30,5 @@ pub(crate) fn report_training_overlap(seen: Option<&SeenTexts>, texts: &[&str]) 
             ),
         );
     }
-    seen
+    overlap
 }

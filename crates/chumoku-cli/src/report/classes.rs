@@ -147,7 +147,7 @@ pub(crate) fn level_table(rows: &[(&str, &Scores)]) -> String {
         let parts: Vec<String> = first.levels.iter().filter(|level| level.first_wrong > 0).map(part).collect();
         let (parts, wrong) = (parts.join(lang().pick(", ", "、")), format_thousands(wrong));
         let message = tr!("Of {wrong} wrong rows, {parts}.", "誤り {wrong} 行のうち、{parts}。");
-        let _ = writeln!(out, "\n{}", wrap(&message, 80));
+        let _ = writeln!(out, "\n{}", wrap(&message, WIDTH));
     }
     out.push('\n');
     out.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
@@ -182,9 +182,9 @@ pub(crate) fn class_report(scores: &Scores, all: &str) -> String {
     if scores.classes.len() <= MAX_CONFUSION_CLASSES {
         out += &confusion_matrix(scores);
     }
-    if let Some(sureness) = scores.confidence {
+    if let Some(confidence) = scores.confidence {
         let [error, roc, recall] =
-            [sureness.calibration_error, sureness.roc_area, sureness.precision_recall_area].map(percent);
+            [confidence.calibration_error, confidence.roc_area, confidence.precision_recall_area].map(percent);
         out += &tr!(
             "\nCalibration error {error}; area under ROC {roc}, precision–recall {recall}.\n",
             "\n較正誤差 {error}。曲線下面積: ROC {roc}、適合率–再現率 {recall}。\n"

@@ -1,7 +1,7 @@
 //! Reports of models that predict several labels per text.
 
-use super::training::{named_scores, optional_sections, scored_on_heading};
-use super::{MAX_CLASSES, MAX_LEVELS, abstain_table, align_right, fit, leaked_rows_name, paragraph, percent, wrap};
+use super::training::{ensemble_scores, optional_sections, scored_on_heading};
+use super::{MAX_CLASSES, MAX_LEVELS, WIDTH, abstain_table, align_right, fit, paragraph, percent, wrap};
 use chumoku::lang::lang;
 use chumoku::train::LabelScores;
 use chumoku::{Lang, sorting, tr};
@@ -11,17 +11,8 @@ use unicode_width::UnicodeWidthStr;
 
 /// Returns the predictors whose scores `metrics.json` holds with their names in tables, the model first.
 pub(crate) fn predictor_scores(metrics: &Value, noun: &str) -> anyhow::Result<Vec<(String, LabelScores)>> {
-    let parts = &metrics["parts"];
-    named_scores(
-        metrics,
-        &[
-            (leaked_rows_name(metrics).unwrap_or_default(), &metrics["unseen"]),
-            (tr!("  its {noun} alone", "  {noun}単独"), &parts["attention"]),
-            (tr!("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), &parts["ngrams"]),
-            (tr!("baseline: commonest label", "比較対象: 最も多いラベル"), &parts["most_frequent"]),
-        ],
-        serde_json::from_value,
-    )
+    let baseline = (tr!("baseline: commonest label", "比較対象: 最も多いラベル"), &metrics["parts"]["most_frequent"]);
+    ensemble_scores(metrics, noun, baseline, serde_json::from_value)
 }
 
 /// Returns the probability threshold of each label.
@@ -113,5 +104,5 @@ pub(crate) fn label_table(scores: &LabelScores, thresholds: &[f32], all: &str, m
         "The most probable label is correct in {one} of the rows{three}; all labels are correct in {exact}.",
         "最も確率の高いラベルが正しい行は {one}{three}。すべてのラベルが一致した行は {exact}。"
     );
-    format!("{out}\n{}\n", wrap(&summary, 80))
+    format!("{out}\n{}\n", wrap(&summary, WIDTH))
 }

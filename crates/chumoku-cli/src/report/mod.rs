@@ -24,7 +24,7 @@ use chumoku::{Lang, tr};
 use std::io::IsTerminal;
 use unicode_width::UnicodeWidthStr;
 
-/// Maximum number of classes in a table; of more, the worst are shown.
+/// Maximum number of classes in a table. If there are more, the worst are shown.
 const MAX_CLASSES: usize = 20;
 
 pub(crate) fn percent(x: f64) -> String {
@@ -245,7 +245,7 @@ pub(crate) fn cross_validation(found: &serde_json::Value) -> String {
 pub(crate) fn paragraph(text: &str) -> String {
     match lang() == Lang::En && !std::io::stdout().is_terminal() {
         true => text.to_owned(),
-        false => wrap(text, 80),
+        false => wrap(text, WIDTH),
     }
 }
 
@@ -265,7 +265,7 @@ mod tests {
             assert!(lines.lines().all(|line| line.width() <= width && !line.starts_with('」')), "{lines}");
             assert!(!lines.contains("「\n") && !lines.contains("12\n") && !lines.contains("エ\nリ"), "{lines}");
         }
-        let lines = wrap(&text, 80);
+        let lines = wrap(&text, WIDTH);
         assert!(lines.lines().all(|line| line.width() <= 80 && !line.starts_with(['、', '。'])), "{lines}");
         assert_eq!(lines.replace(['\n', ' '], ""), text.replace(' ', ""));
     }

@@ -1,7 +1,7 @@
 //! Reports of models that predict a number per text.
 
-use super::training::{named_scores, optional_sections, scored_on_heading};
-use super::{abstain_table, align_right, fit, leaked_rows_name, paragraph};
+use super::training::{ensemble_scores, optional_sections, scored_on_heading};
+use super::{abstain_table, align_right, fit, paragraph};
 use crate::terminal::terminal_options;
 use chumoku::data::format_thousands;
 use chumoku::lang::lang;
@@ -12,17 +12,8 @@ use serde_json::Value;
 
 /// Returns the predictors whose scores `metrics.json` holds with their names in tables, the model first.
 pub(crate) fn predictor_scores(metrics: &Value, noun: &str) -> anyhow::Result<Vec<(String, NumberScores)>> {
-    let parts = &metrics["parts"];
-    named_scores(
-        metrics,
-        &[
-            (leaked_rows_name(metrics).unwrap_or_default(), &metrics["unseen"]),
-            (tr!("  its {noun} alone", "  {noun}単独"), &parts["attention"]),
-            (tr!("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), &parts["ngrams"]),
-            (tr!("baseline: always the median", "比較対象: 常に中央値"), &parts["median"]),
-        ],
-        serde_json::from_value,
-    )
+    let baseline = (tr!("baseline: always the median", "比較対象: 常に中央値"), &metrics["parts"]["median"]);
+    ensemble_scores(metrics, noun, baseline, serde_json::from_value)
 }
 
 /// Formats the full report, except the points, which the folder does not hold.

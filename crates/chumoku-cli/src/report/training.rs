@@ -1,6 +1,6 @@
 //! Sections that the reports of all models share.
 
-use super::{align_right, cross_validation, fit, paragraph, wrap};
+use super::{WIDTH, align_right, cross_validation, fit, leaked_rows_name, paragraph, wrap};
 use chumoku::data::format_thousands;
 use chumoku::lang::lang;
 use chumoku::train::{TrialRow, best_trials, format_figure, format_gain, gain_sentences, rows_name};
@@ -18,6 +18,23 @@ pub(crate) fn named_scores<S>(
     let model = (this_model().to_owned(), &metrics["scores"]);
     let found = std::iter::once(&model).chain(others).filter(|(_, scores)| !scores.is_null());
     found.map(|(name, scores)| Ok((name.clone(), parse((*scores).clone())?))).collect()
+}
+
+/// Returns the scores as [`named_scores`] does: of the model, its network and its n-grams, and of a `baseline`.
+pub(crate) fn ensemble_scores<S>(
+    metrics: &Value,
+    noun: &str,
+    baseline: (String, &Value),
+    parse: fn(Value) -> serde_json::Result<S>,
+) -> anyhow::Result<Vec<(String, S)>> {
+    let parts = &metrics["parts"];
+    let others = [
+        (leaked_rows_name(metrics).unwrap_or_default(), &metrics["unseen"]),
+        (tr!("  its {noun} alone", "  {noun}単独"), &parts["attention"]),
+        (tr!("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), &parts["ngrams"]),
+        baseline,
+    ];
+    named_scores(metrics, &others, parse)
 }
 
 /// Returns the name of the model in tables.
@@ -127,7 +144,6 @@ fn changes_title(figure: &str) -> String {
 pub(crate) fn format_trials(tuning: &serde_json::Value) -> String {
     const MOST: usize = 8;
     const INDENT: usize = 22;
-    const WIDTH: usize = 80;
     let Some(tried) = tuning["trials"].as_u64() else { return String::new() };
     let rows = tuning["valid_rows"].as_u64().unwrap_or_default();
     let [loss, accuracy] = match lang() {

@@ -31,16 +31,17 @@ pub(super) fn available_memory() -> Option<u64> {
     let length = size_of::<MEMORYSTATUSEX>() as u32;
     let mut found = MEMORYSTATUSEX { dwLength: length, ..Default::default() };
     // SAFETY: the call writes the struct, whose length field is correct.
-    let is_told = unsafe { GlobalMemoryStatusEx(&mut found) } != 0;
-    is_told.then_some(found.ullAvailPhys.min(found.ullAvailPageFile))
+    let has_succeeded = unsafe { GlobalMemoryStatusEx(&mut found) } != 0;
+    has_succeeded.then_some(found.ullAvailPhys.min(found.ullAvailPageFile))
 }
 
 pub(super) fn process_memory() -> Option<ProcessMemory> {
     let mut found = PROCESS_MEMORY_COUNTERS::default();
     let size = size_of::<PROCESS_MEMORY_COUNTERS>() as u32;
     // SAFETY: the call writes at most `size` bytes of the struct.
-    let is_told = unsafe { K32GetProcessMemoryInfo(GetCurrentProcess(), &mut found, size) } != 0;
-    is_told.then_some(ProcessMemory { current: found.WorkingSetSize as u64, peak: found.PeakWorkingSetSize as u64 })
+    let has_succeeded = unsafe { K32GetProcessMemoryInfo(GetCurrentProcess(), &mut found, size) } != 0;
+    has_succeeded
+        .then_some(ProcessMemory { current: found.WorkingSetSize as u64, peak: found.PeakWorkingSetSize as u64 })
 }
 
 pub(super) fn processor_time() -> Option<Duration> {
@@ -61,10 +62,10 @@ pub(super) fn physical_cores() -> Option<usize> {
     unsafe { GetLogicalProcessorInformationEx(RelationProcessorCore, ptr::null_mut(), &mut size) };
     let mut records = vec![0u64; (size as usize).div_ceil(8)];
     // SAFETY: the call writes at most `size` bytes, the size of the buffer, which is aligned for its records.
-    let is_told =
+    let has_succeeded =
         unsafe { GetLogicalProcessorInformationEx(RelationProcessorCore, records.as_mut_ptr().cast(), &mut size) } != 0;
     let bytes: Vec<u8> = records.iter().flat_map(|word| word.to_ne_bytes()).take(size as usize).collect();
-    is_told.then(|| count_records(&bytes))
+    has_succeeded.then(|| count_records(&bytes))
 }
 
 /// Counts records. Each record starts with its kind and its size, in four bytes each.

@@ -1,3 +1,5 @@
+//! Tests of feature columns.
+
 use super::*;
 use chumoku_text::row::{FeatureRequest, with_columns};
 use proptest::prelude::*;

@@ -33,6 +33,14 @@ pub struct InputEmbeddingsOptions {
     pub first_position: usize,
 }
 
+impl InputEmbeddingsOptions {
+    /// Returns `true` if embeddings are multiplied by √d_model.
+    #[must_use]
+    pub fn is_scaled(&self) -> bool {
+        !self.unscaled && self.norm_epsilon.is_none()
+    }
+}
+
 /// The sizes of [`InputEmbeddings`].
 #[derive(Clone, Copy, Debug)]
 pub struct InputEmbeddingsConfig {
@@ -116,9 +124,9 @@ impl InputEmbeddings {
     /// Adds `embedding`, `position`, `token_type` and `input_norm`, as far as configured.
     pub fn new(builder: &mut Builder, config: &InputEmbeddingsConfig) -> Self {
         let InputEmbeddingsConfig { vocab_size, d_model, options, .. } = *config;
-        let embedding = |b: &mut Builder| match options.unscaled || options.norm_epsilon.is_some() {
-            true => Embedding::unscaled(b, vocab_size, d_model),
-            false => Embedding::new(b, vocab_size, d_model),
+        let embedding = |b: &mut Builder| match options.is_scaled() {
+            true => Embedding::new(b, vocab_size, d_model),
+            false => Embedding::unscaled(b, vocab_size, d_model),
         };
         let position = |b: &mut Builder| {
             PositionEncoding::with_first_position(

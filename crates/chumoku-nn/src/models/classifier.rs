@@ -394,8 +394,8 @@ impl Classifier {
         Ok(self.embeddings.forward(p, Tokens::new(ids, &offsets), Mode::Eval)?.0)
     }
 
-    /// Returns the scaled vectors of the embedding table for one sequence, and the vectors of its positions, which are 0
-    /// if positions act inside attention: (tokens, d_model) each.
+    /// Returns the scaled vectors of the embedding table for one sequence, and the vectors of its positions: (tokens,
+    /// d_model) each. The latter are 0 if positions act inside attention.
     ///
     /// # Errors
     /// If an id or the length exceeds the model's limits.

@@ -195,8 +195,8 @@ impl LanguageModel {
         self.backbone.embed(p, Tokens::new(ids, &Offsets::from_lengths([ids.len()])))
     }
 
-    /// Returns the scaled vectors of the embedding table for one sequence, and the vectors of its positions, which are 0
-    /// if positions act inside attention: (tokens, d_model) each.
+    /// Returns the scaled vectors of the embedding table for one sequence, and the vectors of its positions: (tokens,
+    /// d_model) each. The latter are 0 if positions act inside attention.
     ///
     /// # Errors
     /// If an id or the length exceeds the model's limits.

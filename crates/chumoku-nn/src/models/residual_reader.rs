@@ -46,7 +46,7 @@ pub struct PatchedSites<M> {
 
 /// One kind of site in one layer.
 #[derive(Clone, Copy)]
-enum PatchedSite {
+enum SiteKind {
     Residual,
     Heads,
     FeedForward,
@@ -89,8 +89,8 @@ impl<'a, T: Real> ResidualReader<'a, T> {
         Ok(found)
     }
 
-    /// Returns the logits that the model reads from the residual stream at each depth: before the first layer, and
-    /// after each layer (the logit lens; nostalgebraist 2020).
+    /// Returns the logits that the model reads from the residual stream before the first layer and after each layer:
+    /// the logit lens (nostalgebraist 2020).
     ///
     /// # Shapes
     /// (rows, answers) for each depth.
@@ -133,11 +133,11 @@ impl<'a, T: Real> ResidualReader<'a, T> {
     ) -> Result<PatchedSites<M>> {
         let layers = self.encoder.layers().len();
         let heads = self.encoder.layers().first().map_or(0, |layer| layer.num_heads());
-        let count = |site: PatchedSite| if let PatchedSite::Heads = site { heads } else { positions.len() };
+        let count = |site: SiteKind| if let SiteKind::Heads = site { heads } else { positions.len() };
         let copies = (PATCHED_TOKENS / text.residual[0].nrows().max(1)).max(1);
         let mut jobs = Vec::new();
-        for site in [PatchedSite::Residual, PatchedSite::Heads, PatchedSite::FeedForward] {
-            for layer in 0..layers + usize::from(matches!(site, PatchedSite::Residual)) {
+        for site in [SiteKind::Residual, SiteKind::Heads, SiteKind::FeedForward] {
+            for layer in 0..layers + usize::from(matches!(site, SiteKind::Residual)) {
                 let starts = (0..count(site)).step_by(copies);
                 jobs.extend(starts.map(|start| (site, layer, start..(start + copies).min(count(site)))));
             }
@@ -150,44 +150,44 @@ impl<'a, T: Real> ResidualReader<'a, T> {
         let mut sites = PatchedSites { residual: empty(layers + 1), heads: empty(layers), feed_forward: empty(layers) };
         for ((site, layer, _), measures) in jobs.iter().zip(measures) {
             let list = match site {
-                PatchedSite::Residual => &mut sites.residual,
-                PatchedSite::Heads => &mut sites.heads,
-                PatchedSite::FeedForward => &mut sites.feed_forward,
+                SiteKind::Residual => &mut sites.residual,
+                SiteKind::Heads => &mut sites.heads,
+                SiteKind::FeedForward => &mut sites.feed_forward,
             };
             list[*layer].extend(measures);
         }
         Ok(sites)
     }
 
-    /// Returns the logits of copies of the text. In copy i, the site `which[i]` of a layer has the other's values.
+    /// Returns the logits of copies of the text. In copy i, the site `indices[i]` of a layer has the other's values.
     fn patched(
         &self,
         [text, other]: [&EncoderRecording<T>; 2],
         positions: &[[usize; 2]],
-        (site, layer): (PatchedSite, usize),
-        which: Vec<usize>,
+        (site, layer): (SiteKind, usize),
+        indices: Vec<usize>,
     ) -> Result<Array2<T>> {
         let tokens = text.residual[0].nrows();
-        let offsets = Offsets::from_lengths(which.iter().map(|_| tokens));
+        let offsets = Offsets::from_lengths(indices.iter().map(|_| tokens));
         let replace_rows = |x: &mut Array2<T>, from: &Array2<T>| {
-            for (copy, &position) in which.iter().enumerate() {
+            for (copy, &position) in indices.iter().enumerate() {
                 let [to, source] = positions[position];
                 x.row_mut(copy * tokens + to).assign(&from.row(source));
             }
         };
         // The layers below compute the same for every copy.
         let mut x = Array2::from_elem((0, text.residual[layer].ncols()), T::ZERO);
-        which.iter().for_each(|_| append(&mut x, text.residual[layer].view()));
-        if let PatchedSite::Residual = site {
+        indices.iter().for_each(|_| append(&mut x, text.residual[layer].view()));
+        if let SiteKind::Residual = site {
             replace_rows(&mut x, &other.residual[layer]);
         }
         let x = self.encoder.run_with_hook(self.params, x, &offsets, layer, &mut |at, values| match (site, at) {
-            (PatchedSite::FeedForward, ActivationSite::FeedForward(index)) if index == layer => {
+            (SiteKind::FeedForward, ActivationSite::FeedForward(index)) if index == layer => {
                 replace_rows(values, &other.feed_forward[layer]);
             }
-            (PatchedSite::Heads, ActivationSite::Heads(index)) if index == layer => {
+            (SiteKind::Heads, ActivationSite::Heads(index)) if index == layer => {
                 let width = values.ncols() / self.encoder.layers()[layer].num_heads().max(1);
-                for (copy, &head) in which.iter().enumerate() {
+                for (copy, &head) in indices.iter().enumerate() {
                     let columns = Slice::from(head * width..(head + 1) * width);
                     for &[to, source] in positions {
                         let from = other.heads[layer].row(source);

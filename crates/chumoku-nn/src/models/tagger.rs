@@ -148,8 +148,8 @@ impl TokenTagger {
         })
     }
 
-    /// Returns the logits of each unit at each depth of one sequence: read from the embeddings, and from the residual
-    /// stream after each layer (the logit lens).
+    /// Returns the logits of each unit of one sequence at each depth: from the embeddings and after each layer (the
+    /// logit lens).
     ///
     /// # Shapes
     /// (units, tags) for each depth.

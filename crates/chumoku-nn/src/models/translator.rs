@@ -379,8 +379,8 @@ impl Translator {
         self.target_embedding.logits(p, y.view())
     }
 
-    /// Returns the logits of every target token at each depth of the decoder: read from the embeddings, and from the
-    /// output of each layer (the logit lens).
+    /// Returns the logits of every target token at each depth of the decoder: from the embeddings and after each layer
+    /// (the logit lens).
     ///
     /// # Shapes
     /// (target tokens, target vocabulary) for each depth.

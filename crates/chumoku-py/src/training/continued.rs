@@ -71,8 +71,8 @@ pub(super) fn base_model(run: &TrainParams) -> Result<Option<BaseModel>, Error> 
             "columns: expected {requested}, which {folder} was trained with, got {got}"
         )));
     }
-    if let Some(asked) = &run.hierarchy {
-        known.set_hierarchy(asked)?;
+    if let Some(requested) = &run.hierarchy {
+        known.set_hierarchy(requested)?;
     }
     if run.pairs != known.reads_pairs {
         let [requested, got] =
@@ -112,8 +112,8 @@ pub(super) fn continued_data<D: ReplayData>(
     };
     old.as_ref().and_then(|old: &D| known.changed_rows_note(&old.sha256())).into_iter().for_each(&mut note);
     let mut data = D::add_new(known, old.as_ref(), load(&run.file, "fit(X, y)")?, old.is_some())?;
-    let seen = known.seen_held_out_note(&data.new_held_out_texts());
-    data.notes().extend(seen);
+    let warning = known.seen_held_out_note(&data.new_held_out_texts());
+    data.notes().extend(warning);
     data.notes().iter().for_each(|text| note(text.clone()));
     Ok(data)
 }

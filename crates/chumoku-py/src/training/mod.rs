@@ -455,7 +455,7 @@ pub(crate) fn train(py: Python<'_>, run: &Bound<'_, PyDict>, progress: Option<Py
     let pool = pool::own_pool()?;
     let stop = AtomicBool::new(false);
     let (halt, out): (_, &Path) = (&stop, &run.out);
-    let (sender, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let work = |sender: Sender<ProgressEvent>| {
         let mut last = None;
         let mut training = Training::new(out);
@@ -477,7 +477,7 @@ pub(crate) fn train(py: Python<'_>, run: &Bound<'_, PyDict>, progress: Option<Py
             // The sender moves into the thread, so the channel closes when training ends.
             let work = scope.spawn(move || pool.install(|| work(sender)));
             loop {
-                let event = match told.recv_timeout(REPORT_INTERVAL) {
+                let event = match receiver.recv_timeout(REPORT_INTERVAL) {
                     Ok(event) => Some(event),
                     Err(RecvTimeoutError::Timeout) => None,
                     Err(RecvTimeoutError::Disconnected) => break,

@@ -1,8 +1,7 @@
 //! The error type for reading and writing data files, with source locations.
 
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use super::io_errors::{is_disk_full, is_unwritable_path};
 use crate::lang::wording::{format_count, format_size, quote};
@@ -57,12 +56,12 @@ impl fmt::Display for SourceLocation {
 
 /// Returns the message of a row error without its advice. The advice follows the last semicolon. In Japanese it is the
 /// sentence before the one about `--skip-bad-rows`.
-pub(crate) fn without_advice(said: &str) -> &str {
+pub(crate) fn without_advice(message: &str) -> &str {
     let reason = match lang() {
-        Lang::En => said.rsplit_once("; "),
-        Lang::Ja => said.split_once("。--skip-bad-rows").and_then(|(before, _)| before.rsplit_once('。')),
+        Lang::En => message.rsplit_once("; "),
+        Lang::Ja => message.split_once("。--skip-bad-rows").and_then(|(before, _)| before.rsplit_once('。')),
     };
-    reason.map_or(said, |(reason, _)| reason)
+    reason.map_or(message, |(reason, _)| reason)
 }
 
 /// The role of a column.
@@ -142,8 +141,8 @@ pub enum DataError {
     Excel { path: PathBuf, detail: String },
     #[error("{}", tr!("{}: reading Excel: this program was built without it (feature `excel`); save the sheet as CSV (UTF-8)", "{}: このプログラムは Excel なしでビルドされています（feature `excel`）。シートを CSV（UTF-8）で保存してください", path.display()))]
     NoExcel { path: PathBuf },
-    #[error("{}", tr!("{}: choosing the sheet: expected {}, found no such sheet among {sheets}{hint}", "{}: シートを選べません。{}というシートは {sheets} の中にありません{hint}", path.display(), quote(wanted)))]
-    NoSuchSheet { path: PathBuf, wanted: String, sheets: String, hint: String },
+    #[error("{}", tr!("{}: choosing the sheet: expected {}, found no such sheet among {sheets}{hint}", "{}: シートを選べません。{}というシートは {sheets} の中にありません{hint}", path.display(), quote(requested)))]
+    NoSuchSheet { path: PathBuf, requested: String, sheets: String, hint: String },
     #[error("{}", tr!("{}: reading Parquet: expected Snappy, gzip, zstd, LZ4, Brotli or no compression, found {codec}; write the file again with one of these", "{}: Parquet を読めません。圧縮は Snappy・gzip・zstd・LZ4・Brotli・無圧縮のいずれかが必要ですが、{codec} です。いずれかで書き出し直してください", path.display()))]
     ParquetCodec { path: PathBuf, codec: &'static str },
 
@@ -210,8 +209,8 @@ pub enum DataError {
     EndlessStream { path: PathBuf, bytes: u64 },
 
     // Columns.
-    #[error("{}", tr!("{}: choosing the {role} column: expected {}, found no such column among {columns}{hint}", "{}: {role}の列を選べません。{} という列は {columns} の中にありません{hint}", path.display(), quote(wanted)))]
-    NoSuchColumn { path: PathBuf, role: ColumnRole, wanted: String, columns: String, hint: String },
+    #[error("{}", tr!("{}: choosing the {role} column: expected {}, found no such column among {columns}{hint}", "{}: {role}の列を選べません。{} という列は {columns} の中にありません{hint}", path.display(), quote(requested)))]
+    NoSuchColumn { path: PathBuf, role: ColumnRole, requested: String, columns: String, hint: String },
     #[error("{}", tr!("{}: choosing the feature columns: expected columns with names ({names}), found {found}, which has none; write a CSV file with a header, or JSONL", "{}: テキスト以外の列を選べません。名前のある列（{names}）が必要ですが、{found}には列名がありません。見出し行のある CSV か JSONL にしてください", path.display()))]
     UnnamedFeatures { path: PathBuf, names: String, found: String },
     #[error("{}", tr!("{}: choosing the feature columns: expected columns other than the text and the label, each once, found {}; leave it out of --columns, or name the text and the label with --text and --label", "{}: テキスト以外の列を選べません。テキストやラベルではない列を 1 回ずつ指定してください（{}）。--columns から外すか、テキストとラベルの列を --text と --label で指定してください", path.display(), quote(column)))]
@@ -222,8 +221,8 @@ pub enum DataError {
     AmbiguousLabel { path: PathBuf, readings: Box<str> },
     #[error("{}", tr!("{}: reading the first row: expected column names or a row of data, found {first}, which may be either; choose with --header yes or --header no", "{}: 1 行目が見出しかデータか決められません（{first}）。--header yes か --header no で指定してください", path.display()))]
     AmbiguousHeader { path: PathBuf, first: Box<str> },
-    #[error("{}", tr!("{}: choosing the {role} column: expected {wanted}, found only {columns}; {advice}", "{}: {role}の列を選べません。{wanted}が必要ですが、{columns} しかありません。{advice}", path.display()))]
-    NoColumn { path: PathBuf, role: ColumnRole, wanted: &'static str, columns: String, advice: &'static str },
+    #[error("{}", tr!("{}: choosing the {role} column: expected {expected}, found only {columns}; {advice}", "{}: {role}の列を選べません。{expected}が必要ですが、{columns} しかありません。{advice}", path.display()))]
+    NoColumn { path: PathBuf, role: ColumnRole, expected: &'static str, columns: String, advice: &'static str },
     #[error("{}", tr!("{}: choosing the task: expected a label, or two columns whose names make a pair (such as source and target, or ja and en), found text in {pair} and also {others}; choose the task: --task translate (one is the translation of the other), --task classify with --label NAME, or --task lm with --text NAME", "{}: タスクを選べません。ラベルの列か、対訳と分かる名前の 2 列（source と target、ja と en など）が必要ですが、テキストの列{pair}のほかに{others}があります。--task translate（一方が他方の訳文）、--task classify と --label 列名、--task lm と --text 列名 のいずれかを指定してください", path.display()))]
     NoTask { path: PathBuf, pair: Box<str>, others: Box<str> },
     #[error("{}", tr!("{}: choosing the columns: expected the {} and the {} in two columns, found {} named for both; change --text or --label", "{}: 列を選べません。{}と{}は別の列のはずですが、両方に{}が指定されています。--text か --label を変えてください", path.display(), roles[0], roles[1], quote(column)))]

@@ -22,8 +22,7 @@ use super::limits::{MAX_COLUMNS, MAX_ROW_BYTES};
 use super::record::Record;
 use crate::lang::lang;
 use crate::lang::wording::{did_you_mean, list_names, quote};
-use crate::tr;
-use crate::{panics, sorting};
+use crate::{panics, sorting, tr};
 
 /// Rows that the reading thread may be ahead.
 const ROWS_AHEAD: usize = 8;
@@ -182,11 +181,11 @@ fn choose_sheet(path: &Path, book: &mut Workbook, options: &ReadOptions) -> Resu
     let names: Vec<String> = tables.clone().map(|sheet| sheet.name.clone()).collect();
     let visible: Vec<String> =
         tables.filter(|sheet| sheet.visible == SheetVisible::Visible).map(|sheet| sheet.name.clone()).collect();
-    let same = |name: &str, wanted: &str| name.trim().to_lowercase() == wanted.trim().to_lowercase();
+    let same = |name: &str, requested: &str| name.trim().to_lowercase() == requested.trim().to_lowercase();
     // The sheet of the training file, if this workbook has one with that name.
     let remembered = options.training_options().and_then(|options| options.sheet.as_ref());
     let remembered = remembered.filter(|requested| names.iter().any(|name| same(name, requested)));
-    let Some(wanted) = options.sheet.as_ref().or(remembered) else {
+    let Some(requested) = options.sheet.as_ref().or(remembered) else {
         let Some(first) = visible.first().or(names.first()) else {
             let detail = tr!("no sheet with cells", "セルのあるシートがありません");
             return Err(DataError::Excel { path: path.to_owned(), detail });
@@ -195,13 +194,13 @@ fn choose_sheet(path: &Path, book: &mut Workbook, options: &ReadOptions) -> Resu
         let name = later.unwrap_or(first).clone();
         return Ok(ChosenSheet { name, others: names.len() - 1, follows_cover: later.is_some() });
     };
-    match names.iter().find(|name| *name == wanted).or_else(|| names.iter().find(|name| same(name, wanted))) {
+    match names.iter().find(|name| *name == requested).or_else(|| names.iter().find(|name| same(name, requested))) {
         Some(name) => Ok(ChosenSheet { name: name.clone(), others: names.len() - 1, follows_cover: false }),
         None => Err(DataError::NoSuchSheet {
             path: path.to_owned(),
-            wanted: wanted.clone(),
+            requested: requested.clone(),
             sheets: list_names(&names),
-            hint: did_you_mean(wanted, names.iter().map(String::as_str)),
+            hint: did_you_mean(requested, names.iter().map(String::as_str)),
         }),
     }
 }
@@ -361,7 +360,7 @@ fn catch_panics<T>(path: &Path, work: impl FnOnce() -> Result<T, XlsxError>) -> 
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(XlsxError::Password)) => return Err(locked_workbook(path)),
         Ok(Err(error)) => error.to_string(),
-        Err(said) => said,
+        Err(panic) => panic,
     };
     // Keeps the message on one line.
     let detail = detail.split_whitespace().collect::<Vec<_>>().join(" ");

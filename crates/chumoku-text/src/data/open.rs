@@ -258,17 +258,17 @@ fn is_address(path: &Path) -> bool {
 /// Suggests a file in the same folder with a similar name.
 fn sibling_hint(path: &Path) -> String {
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let Some(wanted) = path.file_name().and_then(|name| name.to_str()) else {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
         return String::new();
     };
-    if wanted.contains(['*', '?']) {
+    if name.contains(['*', '?']) {
         // Shells on Windows never expand patterns. Those on Unix pass them unchanged if no file matches.
         return tr!(
             "; the shell did not expand the pattern: name each file",
             "。シェルがパターンをファイル名に展開していません。ファイルを 1 つずつ指定してください"
         );
     }
-    let hint = did_you_mean(wanted, names_in(folder).iter().map(String::as_str));
+    let hint = did_you_mean(name, names_in(folder).iter().map(String::as_str));
     if hint.is_empty() { tr!("; check the path", "。パスを確認してください") } else { hint }
 }
 

@@ -72,7 +72,7 @@ fn catch_panics<T>(path: &Path, work: impl FnOnce() -> parquet::errors::Result<T
     let detail = match panics::catch_silently(work) {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(error)) => error.to_string(),
-        Err(said) => said,
+        Err(panic) => panic,
     };
     // Keeps the message on one line.
     let detail = detail.split_whitespace().collect::<Vec<_>>().join(" ");

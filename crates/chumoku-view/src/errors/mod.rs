@@ -89,8 +89,8 @@ fn ungrouped_heading(errors: &ErrorAnalysis, lang: Lang) -> String {
 
 /// Returns the true value and the answer. For one label of a multi-label model the second text says what is wrong. For
 /// a number it is the number, or the direction of the error if `is_brief`.
-fn truth_and_answer(told: &WrongAnswer, is_brief: bool, lang: Lang) -> [String; 2] {
-    match told {
+fn truth_and_answer(answer: &WrongAnswer, is_brief: bool, lang: Lang) -> [String; 2] {
+    match answer {
         WrongAnswer::Class { truth, answer, .. } => [truth, answer].map(|label| show_controls(label)),
         WrongAnswer::Label { label, missed, .. } => [show_controls(label), label_error_name(*missed, lang).into()],
         WrongAnswer::Number { truth, score, .. } if is_brief => {

@@ -118,8 +118,9 @@ fn error_article(errors: &ErrorAnalysis, place: usize, lang: Lang, element: &mut
             let [truth, answer] = [truth, answer].map(|label| escape_markup(&show_controls_in_text(label)));
             format!("{} → <ins>{}</ins>", isolated_name(&truth), isolated_name(&answer))
         }
-        told => bilingual_html(lang, &|lang| {
-            let [first, second] = truth_and_answer(told, false, lang).map(|side| isolated_name(&escape_markup(&side)));
+        answer => bilingual_html(lang, &|lang| {
+            let [first, second] =
+                truth_and_answer(answer, false, lang).map(|side| isolated_name(&escape_markup(&side)));
             joined_pair(&[first, format!("<ins>{second}</ins>")], errors.kind)
         }),
     };

@@ -149,9 +149,9 @@ impl ColoredText {
             fill_lines(&pieces, &all, width - 2).into_iter().map(|line| format!("  {line}")).collect();
         lines.push(String::new());
         let [favour, against] = &self.legend;
-        let ends = [("+", favour), ("−", against)].into_iter().filter(|(_, said)| !said.is_empty());
+        let ends = [("+", favour), ("−", against)].into_iter().filter(|(_, text)| !text.is_empty());
         lines.extend(
-            ends.map(|(sign, said)| format!("  {}", paint.quiet(&truncate(&format!("{sign} {said}"), width - 2)))),
+            ends.map(|(sign, text)| format!("  {}", paint.quiet(&truncate(&format!("{sign} {text}"), width - 2)))),
         );
         lines
     }

@@ -48,8 +48,7 @@ use crate::picture::{Paint, Scene, SceneItem, SceneText};
 use crate::terminal::{Painter as TerminalPaint, TerminalOptions};
 use crate::width::{display_width, truncate, unsigned_zero, wrap};
 use chumoku::explain::json_number;
-use chumoku::lang::Lang;
-use chumoku::lang::show_controls_in_text;
+use chumoku::lang::{Lang, show_controls_in_text};
 use serde_json::{Map as Object, Value};
 
 /// A picture, independent of its form.

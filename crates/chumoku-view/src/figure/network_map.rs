@@ -34,7 +34,7 @@ pub struct MapBlock {
     pub name: String,
     /// The shape of the result, for each sequence.
     pub shape: Vec<usize>,
-    /// How often the step occurs, usually once per layer.
+    /// The number of occurrences, usually one per layer.
     pub times: usize,
     /// Parameters of one occurrence.
     pub parameters: u128,
@@ -106,17 +106,17 @@ impl MapBlock {
 
     /// Describes the block in sentences, after its number in the table.
     fn sentence(&self, number: usize, lang: Lang) -> String {
-        let mut said = format!("{number} · {}: {}", self.name, self.formula);
+        let mut sentence = format!("{number} · {}: {}", self.name, self.formula);
         if !self.shape.is_empty() {
-            said += &tr_in!(". Result: {}", "。結果：{}", lang, self.shape_text());
+            sentence += &tr_in!(". Result: {}", "。結果：{}", lang, self.shape_text());
         }
         if self.parameters > 0 {
-            said += &format!(". {} ({})", self.parameters_text(lang), self.parameters_formula);
+            sentence += &format!(". {} ({})", self.parameters_text(lang), self.parameters_formula);
         }
         if !self.source.is_empty() {
-            said += &format!(". {}", self.source);
+            sentence += &format!(". {}", self.source);
         }
-        said
+        sentence
     }
 
     fn is_in_decoder(&self) -> bool {

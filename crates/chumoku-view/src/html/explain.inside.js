@@ -1,4 +1,4 @@
-// What happens inside the network: patching, and the way of one token.
+// Steps inside the network: patching, and the residual stream of one token.
 const P = D.patching, W = D.residual_path;
 // Cells say their sentence when they are pointed at or focused.
 function sayCells(id, readout, hint) {
@@ -47,7 +47,7 @@ function patch() {
 }
 for (const id of ['patch-residual', 'patch-heads', 'patch-ff']) sayCells(id, 'patch-readout', () => T.patchHint);
 
-// ---- the way of a token ----
+// ---- the residual stream of a token ----
 let wayToken = -1;
 function way() {
   $('way-card').hidden = !W;

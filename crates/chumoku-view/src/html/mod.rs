@@ -9,11 +9,8 @@ use crate::explanation_figures::ExplanationFigures;
 use crate::phrases::{self, PHRASES};
 use crate::picture::ColorMode;
 use crate::tagger_spans::tagged_page_sources;
-use chumoku::explain::Alignment;
-use chumoku::explain::shorten_numbers;
-use chumoku::explain::{DerivedAttention, Explanation};
-use chumoku::lang::Lang;
-use chumoku::lang::show_controls;
+use chumoku::explain::{Alignment, DerivedAttention, Explanation, shorten_numbers};
+use chumoku::lang::{Lang, show_controls};
 
 /// A page without its data: template, style sheet and script.
 struct PageTemplate {

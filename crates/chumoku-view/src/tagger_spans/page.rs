@@ -157,12 +157,12 @@ fn score_table(against: &LabelComparison, lang: Lang, element: &mut String) {
     let cell = |(at, cell): (usize, &String)| format!("<th scope=\"col\"{}>{cell}</th>", class(at));
     let head: String = head.iter().enumerate().map(cell).collect();
     let _ = writeln!(element, "<div class=\"wide\" tabindex=\"0\"><table><thead><tr>{head}</tr></thead><tbody>");
-    let mut row = |word: &str, labels: [String; 2], said: &str, effect: f64| {
+    let mut row = |word: &str, labels: [String; 2], text: &str, effect: f64| {
         let [label, other] = labels.map(|label| escape_markup(&show_controls(&label)));
         let word = escape_markup(&show_controls(word));
         let _ = writeln!(
             element,
-            "<tr><th scope=\"row\" class=\"word\"><bdi>{word}</bdi></th><td>{label}</td><td>{other}</td><td class=\"said\">{said}</td>\
+            "<tr><th scope=\"row\" class=\"word\"><bdi>{word}</bdi></th><td>{label}</td><td>{other}</td><td class=\"said\">{text}</td>\
              <td>{}</td></tr>",
             signed_number(effect, 3)
         );
@@ -179,13 +179,13 @@ fn score_table(against: &LabelComparison, lang: Lang, element: &mut String) {
         let TransitionEffect { word, labels, others, effect } = at;
         row(word, [named(labels), named(others)], &pick("label before → label", "前のラベル → ラベル"), *effect);
     }
-    for seen in against.features.iter().take(MAX_FEATURES) {
-        let labels = [seen.label.clone(), seen.other.clone()];
-        row(&seen.word, labels, &say(&|lang| feature_name(seen, lang)), seen.effect);
+    for feature in against.features.iter().take(MAX_FEATURES) {
+        let labels = [feature.label.clone(), feature.other.clone()];
+        row(&feature.word, labels, &say(&|lang| feature_name(feature, lang)), feature.effect);
     }
     if let Some(rest) = against.features.get(MAX_FEATURES..).filter(|rest| !rest.is_empty()) {
         let sentence = say(&|lang| tr_in!("{} more features", "ほか {} 個の特徴", lang, rest.len()));
-        row("", Default::default(), &sentence, rest.iter().map(|seen| seen.effect).sum());
+        row("", Default::default(), &sentence, rest.iter().map(|feature| feature.effect).sum());
     }
     let sum = pick("sum: difference of the scores", "合計：スコアの差");
     let _ = writeln!(

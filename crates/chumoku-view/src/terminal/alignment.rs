@@ -6,8 +6,7 @@ use super::color::Painter;
 use super::heatmap::{HeatmapPanel, legend};
 use crate::phrases;
 use crate::width::{align_left, align_right, display_width, truncate, wrap};
-use chumoku::explain::Word;
-use chumoku::explain::{AlignedHead, Alignment};
+use chumoku::explain::{AlignedHead, Alignment, Word};
 use chumoku::lang::{show_controls, show_controls_in_text};
 
 const MIN_WIDTH: usize = 40;

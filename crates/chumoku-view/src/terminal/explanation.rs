@@ -7,8 +7,7 @@ use super::heatmap::{HeatmapPanel, legend};
 use crate::phrases;
 use crate::width::{align_left, align_right, display_width, signed_number, truncate, wrap};
 use chumoku::explain::{ColumnEffect, Explanation, LabelProbability, WordEffect};
-use chumoku::lang::Lang;
-use chumoku::lang::{show_controls, show_controls_in_text};
+use chumoku::lang::{Lang, show_controls, show_controls_in_text};
 
 const MIN_WIDTH: usize = 40;
 

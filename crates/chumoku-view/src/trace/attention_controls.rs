@@ -49,7 +49,8 @@ impl WorkedExample {
             return None;
         }
         let shape = weights.value.dim();
-        let find = |wanted: &dyn Fn(&Operation) -> bool| program.steps().iter().find(|step| wanted(&step.operation));
+        let find =
+            |condition: &dyn Fn(&Operation) -> bool| program.steps().iter().find(|step| condition(&step.operation));
         let width = find(&|operation| matches!(operation, Operation::ProductTransposed(_))).and_then(|step| {
             let Operation::ProductTransposed([query, _]) = step.operation else { return None };
             Some(program.value(query).ncols())

@@ -21,8 +21,8 @@ impl WorkedExample {
         self.program_with(false)
     }
 
-    /// Builds the same steps, with a mask and the largest score of each row in any case, for a page that switches
-    /// them on and off.
+    /// Builds the same steps for a page that switches options on and off: a mask and the largest score of each row are
+    /// always included.
     ///
     /// # Errors
     /// If [`WorkedExample::program`] fails.
@@ -250,10 +250,10 @@ impl ProgramBuilder<'_> {
             (Some(scaled), _) => scaled,
             (None, Some(scores)) => {
                 let own = pair.map(|(query, _)| self.shape(query).1);
-                if let (Some(own), Some(said)) = (own, options.head_dim.filter(|said| Some(*said) != own)) {
+                if let (Some(own), Some(given)) = (own, options.head_dim.filter(|given| Some(*given) != own)) {
                     return Err(tr!(
-                        "options.d_k: expected {own}, the width of the queries, found {said}",
-                        "options.d_k: クエリの幅 {own} が必要ですが、{said} です"
+                        "options.d_k: expected {own}, the width of the queries, found {given}",
+                        "options.d_k: クエリの幅 {own} が必要ですが、{given} です"
                     ));
                 }
                 let width = options.head_dim.or(own);
@@ -272,8 +272,8 @@ impl ProgramBuilder<'_> {
             last = self.program.add_computed(BiasedScores, head, Operation::AddBias { of: last, bias })?;
         }
         let all = self.is_controllable.then(|| Array2::from_elem(shape, true));
-        if let Some(seen) = self.visible_keys(shape)?.or(all) {
-            last = self.program.add_computed(MaskedScores, head, Operation::Mask { of: last, seen })?;
+        if let Some(visible) = self.visible_keys(shape)?.or(all) {
+            last = self.program.add_computed(MaskedScores, head, Operation::Mask { of: last, visible })?;
         }
         if options.hard_attention {
             return Ok(Some(self.program.add_computed(Weights, head, Operation::OneHot(last))?));
@@ -374,7 +374,7 @@ impl ProgramBuilder<'_> {
     /// Returns which keys each query sees; `None` if it sees all.
     fn visible_keys(&self, shape: (usize, usize)) -> Result<Option<Array2<bool>>, String> {
         let options = &self.example.options;
-        let mut seen = options.causal.map(|diagonal| {
+        let mut visible = options.causal.map(|diagonal| {
             let offset = match diagonal {
                 CausalAlignment::TopLeft => 0,
                 CausalAlignment::BottomRight => shape.1 as isize - shape.0 as isize,
@@ -383,7 +383,7 @@ impl ProgramBuilder<'_> {
         });
         if let Some(MaskOption::Visible(mask)) = &options.mask {
             check_mask_shape(mask.dim(), shape)?;
-            seen = Some(seen.map_or(mask.clone(), |seen| seen & mask));
+            visible = Some(visible.map_or(mask.clone(), |visible| visible & mask));
         }
         if let Some(window) = options.window {
             // A query's own position depends on the alignment of the causal mask.
@@ -393,9 +393,9 @@ impl ProgramBuilder<'_> {
             };
             let near = |(i, j): (usize, usize)| (i as isize + offset).abs_diff(j as isize) <= window;
             let near = Array2::from_shape_fn(shape, near);
-            seen = Some(seen.map_or(near.clone(), |seen| seen & &near));
+            visible = Some(visible.map_or(near.clone(), |visible| visible & &near));
         }
-        Ok(seen)
+        Ok(visible)
     }
 
     /// Checks that there are as many words as rows and columns.

@@ -288,8 +288,10 @@ impl Program {
     /// Adds the Jacobian of softmax for the row with the most visible keys, the first of several.
     fn add_jacobian(&mut self, shares: StepId) -> Result<(), String> {
         let rows = self.value(shares).rows();
-        let seen = rows.into_iter().map(|row| row.iter().filter(|x| **x != 0.0).count()).enumerate();
-        let Some((row, _)) = seen.reduce(|best, next| if next.1 > best.1 { next } else { best }) else { return Ok(()) };
+        let counts = rows.into_iter().map(|row| row.iter().filter(|x| **x != 0.0).count()).enumerate();
+        let Some((row, _)) = counts.reduce(|best, next| if next.1 > best.1 { next } else { best }) else {
+            return Ok(());
+        };
         let operation = Operation::SoftmaxJacobian { shares, row };
         self.add_derived(shares, StepKind::Jacobian, &(row + 1).to_string(), operation).map(drop)
     }

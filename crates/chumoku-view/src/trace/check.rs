@@ -8,7 +8,7 @@
 use super::example::WorkedExample;
 use super::implications::{ClaimMatrix, ClaimVerdict, Constants, Implications};
 use super::matrices::ClaimedMatrices;
-use super::mistakes::{LikelyMistake, Search};
+use super::mistakes::{LikelyMistake, MistakeSearch};
 use super::operation::{Operation, StepId};
 use super::printed_number::{PrintedNumber, Scalar};
 use super::program::Program;
@@ -374,7 +374,7 @@ fn check_claim(
         inherited: 0,
         rounded: 0,
         worst: None,
-        mistake: Search { program, claims, implications, ids }.likely_mistake(),
+        mistake: MistakeSearch { program, claims, implications, ids }.likely_mistake(),
         row_sums: Vec::new(),
     };
     let mut largest = (ClaimVerdict::Holds, f64::NEG_INFINITY);

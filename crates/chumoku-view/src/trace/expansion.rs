@@ -128,8 +128,8 @@ const CORNER_SIZE: usize = 6;
 /// Relative margin of a larger number, so that the choice does not depend on the last digit of an exponential.
 const TIE_MARGIN: f64 = 1e-9;
 
-/// Expands one number of a step: the largest finite one in the corner, the first of several. Of exponentials, it leaves
-/// out those of the largest score, which are all `exp(0) = 1`.
+/// Expands one number of a step: the largest finite one in the corner, the first of several. Exponentials of the
+/// largest score are left out, because they are all `exp(0) = 1`.
 pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
     let step = program.step(id);
     let is_trivial =

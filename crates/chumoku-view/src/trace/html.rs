@@ -192,7 +192,7 @@ impl Trace {
 
     /// Writes the controls, which the script shows.
     fn controls_to_html(&self, out: &mut String) {
-        let said =
+        let bilingual =
             |english: &'static str, japanese: &'static str| bilingual_html(|lang| lang.pick(english, japanese).into());
         let mut options = String::new();
         if let Some(controls) = self.controlled.as_ref().map(|controlled| &controlled.controls) {
@@ -201,12 +201,12 @@ impl Trace {
                 let _ =
                     write!(options, "<label><input type=\"checkbox\" id=\"control-{id}\"{checked}> {label}</label> ");
             };
-            check("causal", controls.is_causal, said("causal mask", "因果マスク"));
+            check("causal", controls.is_causal, bilingual("causal mask", "因果マスク"));
             if controls.visible.is_some() {
-                check("mask", true, said("mask of the example", "この例のマスク"));
+                check("mask", true, bilingual("mask of the example", "この例のマスク"));
             }
             if controls.has_bias {
-                check("bias", true, said("numbers added to the scores", "スコアに加える数値"));
+                check("bias", true, bilingual("numbers added to the scores", "スコアに加える数値"));
             }
             if let Some((scale, is_scaled)) =
                 controls.scale.as_ref().and_then(|scale| Some((scale.scale?, scale.is_scaled)))
@@ -218,7 +218,7 @@ impl Trace {
                 check("scale", is_scaled, label);
             }
             if let Some(is_on) = controls.subtracts_max {
-                check("max", is_on, said("subtract the largest score", "最大値を引く"));
+                check("max", is_on, bilingual("subtract the largest score", "最大値を引く"));
             }
             if let Some(scale) = &controls.scale {
                 let most = (2.0 * scale.beta.abs()).max(4.0);
@@ -239,14 +239,14 @@ impl Trace {
              {}</span><span class=\"on\" hidden>⏸ {}</span></button> <button type=\"button\" id=\"next\" title=\".\">{} ▶</button> <button \
              type=\"button\" id=\"fold\">{}</button> <button type=\"button\" id=\"unfold\">{}</button></div></div>",
             bilingual_html(|lang| words::editing_note(lang).into()),
-            said("Reset", "元に戻す"),
+            bilingual("Reset", "元に戻す"),
             bilingual_html(|lang| words::invalid_entry_note(lang).into()),
-            said("Back", "戻る"),
-            said("Play", "再生"),
-            said("Pause", "一時停止"),
-            said("Next term", "次の項"),
-            said("Fold all", "すべてたたむ"),
-            said("Unfold all", "すべて開く"),
+            bilingual("Back", "戻る"),
+            bilingual("Play", "再生"),
+            bilingual("Pause", "一時停止"),
+            bilingual("Next term", "次の項"),
+            bilingual("Fold all", "すべてたたむ"),
+            bilingual("Unfold all", "すべて開く"),
         );
     }
 
@@ -278,11 +278,10 @@ impl Trace {
         let mut own: Vec<StepId> =
             layout.readers.iter().filter(|(_, reader)| **reader == step.id).map(|(id, _)| *id).collect();
         own.sort_unstable();
-        let figure_of = |id: StepId| layout.positions.get(&id).map(|&at| &layout.steps[at]);
         let strip: String = own
             .iter()
             .filter(|id| !inline.contains(id))
-            .filter_map(|id| figure_of(*id))
+            .filter_map(|id| layout.step(*id))
             .map(|given| self.figure_to_html(given, options))
             .collect();
         if !strip.is_empty() {
@@ -296,30 +295,10 @@ impl Trace {
                 }
                 EquationPart::Operand { id, is_transposed } => {
                     let id = layout.page_id(of, *id);
-                    let operand = figure_of(id);
-                    if let Some(given) = operand.filter(|_| own.contains(&id) && !*is_transposed) {
-                        out.push_str(&self.figure_to_html(given, options));
-                        continue;
+                    match layout.step(id).filter(|_| own.contains(&id) && !*is_transposed) {
+                        Some(given) => out.push_str(&self.figure_to_html(given, options)),
+                        None => out.push_str(&self.reference_to_html(layout, id, *is_transposed)),
                     }
-                    let all = self.steps.iter().chain(&self.hidden_steps);
-                    let symbol = match operand {
-                        Some(operand) => operand.step.symbol.clone(),
-                        None => all
-                            .filter(|other| layout.page_ids.get(&other.id) == Some(&id))
-                            .map(|other| other.symbol.clone())
-                            .next()
-                            .unwrap_or_default(),
-                    };
-                    let symbol = with_subscripts(&symbol) + if *is_transposed { "ᵀ" } else { "" };
-                    let flag = if *is_transposed { " data-t" } else { "" };
-                    let _ = match operand {
-                        Some(operand) => write!(
-                            out,
-                            "<a class=\"ref\" href=\"#{}\" data-s=\"{id}\"{flag}>{symbol}</a> ",
-                            operand.step.anchor()
-                        ),
-                        None => write!(out, "<span class=\"ref\" data-s=\"{id}\"{flag}>{symbol}</span> "),
-                    };
                 }
             }
         }
@@ -343,7 +322,7 @@ impl Trace {
             };
             let _ = writeln!(out, "<p class=\"expanded\">{text}</p>");
         }
-        let inputs = own.iter().filter_map(|id| figure_of(*id)).map(|given| {
+        let inputs = own.iter().filter_map(|id| layout.step(*id)).map(|given| {
             let name = with_subscripts(&given.step.symbol) + ": ";
             self.notes_html(given.shown, &name)
         });
@@ -352,6 +331,22 @@ impl Trace {
             let _ = writeln!(out, "<ul class=\"stale\">{items}</ul>");
         }
         out.push_str("</details>\n");
+    }
+
+    /// Returns the symbol of an operand, in place of which the script shows its matrix.
+    fn reference_to_html(&self, layout: &PageLayout<'_>, id: StepId, is_transposed: bool) -> String {
+        let operand = layout.step(id).map(|of| of.step);
+        let mut all = self.steps.iter().chain(&self.hidden_steps);
+        let named = operand.or_else(|| all.find(|other| layout.page_ids.get(&other.id) == Some(&id)));
+        let symbol =
+            with_subscripts(named.map_or("", |step| step.symbol.as_str())) + if is_transposed { "ᵀ" } else { "" };
+        let flag = if is_transposed { " data-t" } else { "" };
+        match operand {
+            Some(step) => {
+                format!("<a class=\"ref\" href=\"#{}\" data-s=\"{id}\"{flag}>{symbol}</a> ", step.anchor())
+            }
+            None => format!("<span class=\"ref\" data-s=\"{id}\"{flag}>{symbol}</span> "),
+        }
     }
 
     /// Returns the checks and sentences about a matrix as items of a list; each begins with its name.
@@ -456,8 +451,8 @@ fn group_title(group: StepGroup) -> String {
 
 /// Writes links to all steps, by group.
 fn outline_to_html(sections: &[(StepGroup, Vec<&PageStep<'_>>)], is_long: bool, out: &mut String) {
-    let said = bilingual_html(|lang| lang.pick("Steps", "計算の手順").into());
-    let _ = writeln!(out, "<nav aria-labelledby=\"contents\"><span id=\"contents\">{said}</span>");
+    let title = bilingual_html(|lang| lang.pick("Steps", "計算の手順").into());
+    let _ = writeln!(out, "<nav aria-labelledby=\"contents\"><span id=\"contents\">{title}</span>");
     for (i, (group, steps)) in sections.iter().enumerate() {
         let links: String = steps
             .iter()

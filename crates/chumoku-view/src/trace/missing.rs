@@ -40,7 +40,7 @@ impl WorkedExample {
             return Vec::new();
         }
         let options = &self.options;
-        let or = |wanted: String, other: &str| tr!("{wanted} (or {other})", "{wanted}（または {other}）");
+        let or = |needed: String, other: &str| tr!("{needed} (or {other})", "{needed}（または {other}）");
         let option = |is_set: bool, text: &str| if is_set { Vec::new() } else { vec![text.to_owned()] };
         let has_x = self.has_input(X) || self.has_input(Embeddings);
         let projected = |own: Quantity, weight: Quantity, has_source: bool, source: &str| {
@@ -59,8 +59,8 @@ impl WorkedExample {
         let order = |which: usize, order: NormOrder| {
             let (key, found) = if which == 1 { ("norm", options.norm) } else { ("norm_2", options.norm_2) };
             let name = if order == NormOrder::Pre { "pre" } else { "post" };
-            let wanted = tr!("options.{key} as \"{name}\"", "options.{key} に \"{name}\" ");
-            option(found == Some(order), &wanted)
+            let needed = tr!("options.{key} as \"{name}\"", "options.{key} に \"{name}\" ");
+            option(found == Some(order), &needed)
         };
         let needs = |of: Quantity, is_set: bool, text: &str| [self.missing_inputs(of), option(is_set, text)].concat();
         match quantity {
@@ -112,18 +112,18 @@ impl WorkedExample {
                 let is_masked = options.causal.is_some()
                     || options.window.is_some()
                     || matches!(options.mask, Some(MaskOption::Visible(_)));
-                let wanted = tr!(
+                let needed = tr!(
                     "options.causal, options.window or options.mask",
                     "options.causal、options.window か options.mask"
                 );
-                needs(ScaledScores, is_masked, &wanted)
+                needs(ScaledScores, is_masked, &needed)
             }
             ScoreMax | ScoreExponentials | ScoreSums if options.hard_attention => {
                 needs(ScaledScores, false, &tr!("options.hard as false", "options.hard に false "))
             }
             ScoreMax => {
-                let wanted = tr!("options.subtract_max as true", "options.subtract_max に true ");
-                needs(ScaledScores, options.subtract_max, &wanted)
+                let needed = tr!("options.subtract_max as true", "options.subtract_max に true ");
+                needs(ScaledScores, options.subtract_max, &needed)
             }
             ScoreExponentials | ScoreSums | Weights if !self.has_input(Weights) => self.missing_inputs(ScaledScores),
             HeadOutput | Concat | Output => both(V, Weights),
@@ -165,11 +165,11 @@ impl WorkedExample {
                     _ => "",
                 };
                 let is_it = options.cell.is_some_and(|found| cell.is_empty() || found.name() == cell);
-                let wanted = match cell.is_empty() {
+                let needed = match cell.is_empty() {
                     true => "options.cell".to_owned(),
                     false => tr!("options.cell as \"{cell}\"", "options.cell に \"{cell}\" "),
                 };
-                [x, weights.collect(), option(is_it, &wanted)].concat()
+                [x, weights.collect(), option(is_it, &needed)].concat()
             }
             _ => Vec::new(),
         }

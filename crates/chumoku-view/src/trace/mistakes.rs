@@ -230,14 +230,14 @@ impl<'a> Alternatives<'a> {
                 }
                 other(Kind::DividedByLength, 1.0 / step.value.ncols() as f64);
             }
-            Operation::Mask { of, seen } => {
+            Operation::Mask { of, visible } => {
                 let of = *of;
                 all.push_operation(Kind::MaskIgnored, same(of));
-                if seen.is_square() {
-                    let seen = seen.t().to_owned();
-                    all.push_operation(Kind::MaskReversed, Operation::Mask { of, seen });
+                if visible.is_square() {
+                    let visible = visible.t().to_owned();
+                    all.push_operation(Kind::MaskReversed, Operation::Mask { of, visible });
                 }
-                all.push(Kind::MaskAsZero, move |b| zero_unseen(&b[of], seen));
+                all.push(Kind::MaskAsZero, move |b| zero_masked(&b[of], visible));
             }
             Operation::RowMax(of) => {
                 let of = *of;
@@ -280,13 +280,13 @@ impl<'a> Alternatives<'a> {
                 }
                 all.push(Kind::HardForSoft, move |b| {
                     let hard = Operation::OneHot(0).apply(|_| b[weights].view());
-                    Operation::WeightedSum([0, 1]).apply(|id| if id == 0 { hard.view() } else { b[value].view() })
+                    weighted_sum(&hard, &b[value])
                 });
                 all.push(Kind::WeightsIgnored, move |b| {
                     let rows = b[weights].nrows();
                     let share = ImpliedNumber::from_f64(1.0 / b[value].nrows() as f64);
                     let equal = Array2::from_elem((rows, b[value].nrows()), share);
-                    Operation::WeightedSum([0, 1]).apply(|id| if id == 0 { equal.view() } else { b[value].view() })
+                    weighted_sum(&equal, &b[value])
                 });
                 let turned = Operation::ProductTransposed([weights, value]);
                 all.push_with(Kind::TransposedMatrix, Some([value; 2]), turned);
@@ -355,22 +355,14 @@ impl<'a> Alternatives<'a> {
         });
         self.push(Kind::NotNormalized, move |b| b[exponentials].clone());
         self.push(Kind::NotNormalized, move |b| b[last].mapv(|x| x.exp()));
-        self.push(Kind::DividedByLargest, move |b| {
-            let largest = Operation::RowMax(0).apply(|_| b[last].view());
-            Operation::Exp { of: 0, largest: Some(1) }.apply(|id| if id == 0 { b[last].view() } else { largest.view() })
-        });
+        self.push(Kind::DividedByLargest, move |b| shifted_exponentials(&b[last]));
         self.push(Kind::ForgotExponential, move |b| {
             let sums = Operation::RowSums(0).apply(|_| b[last].view());
             divide(&b[last], &sums)
         });
         for is_above in [true, false] {
             self.push(Kind::NormalizedWithoutMaximum, move |b| {
-                let shifted = {
-                    let largest = Operation::RowMax(0).apply(|_| b[last].view());
-                    Operation::Exp { of: 0, largest: Some(1) }
-                        .apply(|id| if id == 0 { b[last].view() } else { largest.view() })
-                };
-                let plain = b[last].mapv(|x| x.exp());
+                let [shifted, plain] = [shifted_exponentials(&b[last]), b[last].mapv(|x| x.exp())];
                 let [above, below] = if is_above { [shifted, plain] } else { [plain, shifted] };
                 let sums = Operation::RowSums(0).apply(|_| below.view());
                 divide(&above, &sums)
@@ -385,21 +377,31 @@ impl<'a> Alternatives<'a> {
             b[last].mapv(|x| one.div(one.add(ImpliedNumber::from_f64(0.0).sub(x).exp())))
         });
         self.push(Kind::HardForSoft, move |b| Operation::OneHot(0).apply(|_| b[last].view()));
-        if let Operation::Mask { of, seen } = &program.step(last).operation {
+        if let Operation::Mask { of, visible } = &program.step(last).operation {
             let of = *of;
-            self.push(Kind::MaskAfterSoftmax, move |b| zero_unseen(&softmax(&b[of]), seen));
+            self.push(Kind::MaskAfterSoftmax, move |b| zero_masked(&softmax(&b[of]), visible));
             self.push(Kind::MaskIgnored, move |b| softmax(&b[of]));
         }
         debug_assert_eq!(self.dim, program.value(id).dim());
     }
 }
 
+/// Computes the exponentials of scores after the largest of their row was subtracted.
+fn shifted_exponentials(scores: &Array2<ImpliedNumber>) -> Array2<ImpliedNumber> {
+    let largest = Operation::RowMax(0).apply(|_| scores.view());
+    Operation::Exp { of: 0, largest: Some(1) }.apply(|id| if id == 0 { scores.view() } else { largest.view() })
+}
+
+fn weighted_sum(weights: &Array2<ImpliedNumber>, values: &Array2<ImpliedNumber>) -> Array2<ImpliedNumber> {
+    Operation::WeightedSum([0, 1]).apply(|id| if id == 0 { weights.view() } else { values.view() })
+}
+
 fn divide(of: &Array2<ImpliedNumber>, sums: &Array2<ImpliedNumber>) -> Array2<ImpliedNumber> {
     Operation::DivideByRowSums { of: 0, sums: 1 }.apply(|id| if id == 0 { of.view() } else { sums.view() })
 }
 
-fn zero_unseen(of: &Array2<ImpliedNumber>, seen: &Array2<bool>) -> Array2<ImpliedNumber> {
-    Array2::from_shape_fn(of.dim(), |at| if seen[at] { of[at] } else { ImpliedNumber::from_f64(0.0) })
+fn zero_masked(of: &Array2<ImpliedNumber>, visible: &Array2<bool>) -> Array2<ImpliedNumber> {
+    Array2::from_shape_fn(of.dim(), |at| if visible[at] { of[at] } else { ImpliedNumber::from_f64(0.0) })
 }
 
 /// Returns the ratio of a row's standard deviation to that of a sample (`power` 1/2), or to the variance (`power` 1).
@@ -440,7 +442,7 @@ fn explains(range: Interval, printed: &PrintedNumber) -> bool {
 const LARGEST_SEARCH: usize = 50_000;
 
 /// The search for the mistake in a claim.
-pub(super) struct Search<'a> {
+pub(super) struct MistakeSearch<'a> {
     pub(super) program: &'a Program,
     pub(super) claims: &'a [ClaimMatrix<'a>],
     pub(super) implications: &'a Implications,
@@ -448,7 +450,7 @@ pub(super) struct Search<'a> {
     pub(super) ids: &'a [StepId],
 }
 
-impl Search<'_> {
+impl MistakeSearch<'_> {
     /// Returns the mistake that explains the wrong numbers of the claim, if there is one.
     pub(super) fn likely_mistake(&self) -> Option<LikelyMistake> {
         let last = *self.ids.iter().max()?;
@@ -525,7 +527,7 @@ impl Search<'_> {
         claim.filter_map(|((i, j), printed)| Some(([i, j], printed.as_ref()?)))
     }
 
-    /// Returns how far the claimed numbers are from alternative ones, or `None` if these do not explain all of them
+    /// Returns the distance of the claimed numbers from alternative ones. `None` if these do not explain all of them
     /// much better than the right computation.
     fn distance<'b>(&self, alternative: impl Fn(StepId) -> Option<&'b Array2<ImpliedNumber>>) -> Option<f64> {
         let (mut distance, mut usual) = (0.0, 0.0);
@@ -547,8 +549,8 @@ impl Search<'_> {
         (distance <= usual / 2.0).then_some(distance)
     }
 
-    /// Returns whether the claim differs from the right numbers by the same number in each row of a column or, for
-    /// scores, in each column of a row.
+    /// Returns whether the errors of the claim are the same in all rows of each column. For scores, they may instead be
+    /// the same in all columns of each row.
     fn has_added_bias(&self) -> bool {
         self.ids.iter().all(|&id| {
             let step = self.program.step(id);

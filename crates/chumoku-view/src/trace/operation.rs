@@ -55,8 +55,8 @@ pub(crate) enum Operation {
     Scale { of: StepId, factor: f64 },
     /// `A + bias`, with a number for each pair of query and key.
     AddBias { of: StepId, bias: Array2<f64> },
-    /// A where `seen`, −∞ elsewhere.
-    Mask { of: StepId, seen: Array2<bool> },
+    /// A where `visible`, −∞ elsewhere.
+    Mask { of: StepId, visible: Array2<bool> },
     /// The maximum of each row.
     RowMax(StepId),
     /// `exp(A − row max)`, 0 for a row without visible keys; without `largest`, `exp(A)`.
@@ -258,8 +258,8 @@ impl Operation {
             }
             Operation::Scale { of, factor } => map_entries(value(*of), |_, x| x.mul(S::from_f64(*factor))),
             Operation::AddBias { of, bias } => map_entries(value(*of), |at, x| x.add(S::from_f64(bias[at]))),
-            Operation::Mask { of, seen } => {
-                map_entries(value(*of), |at, x| if seen[at] { x } else { S::from_f64(f64::NEG_INFINITY) })
+            Operation::Mask { of, visible } => {
+                map_entries(value(*of), |at, x| if visible[at] { x } else { S::from_f64(f64::NEG_INFINITY) })
             }
             Operation::RowMax(of) => fold_rows(value(*of), S::from_f64(f64::NEG_INFINITY), S::max),
             Operation::Exp { of, largest } => map_entries(value(*of), |(i, _), x| match largest {

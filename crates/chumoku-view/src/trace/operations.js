@@ -106,7 +106,7 @@ const tokens = ([sums, weight, bias, h0, c0], cell) => {
 // The state that each token receives from the previous one.
 const recurrence = (of, { cell, state }) => tokens(of, cell).map(token => token.before[state ? 1 : 0]);
 const ofTanh = (y, d) => d * (1 - y * y), ofLogistic = (y, d) => d * y * (1 - y);
-// Of each token: the gradient that it receives from the next one, and the parts that it hands on.
+// For each token, the gradient that it receives from the next one, and the terms that it passes on.
 const laterTerms = (of, { cell }) => {
   const weight = of[1], given = of[5], n = weight.length, nothing = () => Array(n).fill(0), found = [];
   let handed = [nothing(), nothing()];

@@ -67,13 +67,18 @@ impl<'a> PageLayout<'a> {
             for part in &of.shown.equation {
                 let EquationPart::Operand { id, .. } = part else { continue };
                 let operand = layout.page_id(of, *id);
-                if layout.positions.get(&operand).is_some_and(|&at| layout.steps[at].is_given()) {
+                if layout.step(operand).is_some_and(PageStep::is_given) {
                     readers.entry(operand).or_insert(of.step.id);
                 }
             }
         }
         layout.readers = readers;
         layout
+    }
+
+    /// Returns the displayed step with this ID in the page's program.
+    pub(super) fn step(&self, id: StepId) -> Option<&PageStep<'a>> {
+        self.positions.get(&id).map(|&at| &self.steps[at])
     }
 
     /// Returns an operand's ID in the page's program.

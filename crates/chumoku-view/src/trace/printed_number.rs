@@ -31,8 +31,8 @@ pub(crate) trait Scalar: Copy {
     }
     /// Returns 1 if the number at `j` is the first maximum of a row and not −∞, otherwise 0.
     fn is_argmax(row: &[Self], j: usize) -> Self {
-        let seen = (0..row.len()).filter(|&j| !row[j].is_negative_infinity());
-        let best = seen.reduce(|best, j| if row[j].midpoint() > row[best].midpoint() { j } else { best });
+        let visible = (0..row.len()).filter(|&j| !row[j].is_negative_infinity());
+        let best = visible.reduce(|best, j| if row[j].midpoint() > row[best].midpoint() { j } else { best });
         Self::from_f64(if best == Some(j) { 1.0 } else { 0.0 })
     }
     /// Returns whether the number is certainly −∞.

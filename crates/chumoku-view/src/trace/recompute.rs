@@ -100,10 +100,10 @@ fn step_json(step: &TraceStep, is_shown: bool, controls: Option<&AttentionContro
     Some(object)
 }
 
-fn visible_json(seen: &Array2<bool>) -> Value {
+fn visible_json(visible: &Array2<bool>) -> Value {
     let row = |row: ArrayView1<'_, bool>| row.iter().map(|x| u8::from(*x)).collect();
-    let seen: Vec<Vec<u8>> = seen.rows().into_iter().map(row).collect();
-    seen.into()
+    let visible: Vec<Vec<u8>> = visible.rows().into_iter().map(row).collect();
+    visible.into()
 }
 
 fn pooling_name(way: Pooling) -> &'static str {
@@ -171,7 +171,7 @@ fn script_operation(operation: &Operation, columns: usize) -> Option<ScriptOpera
         }
         Operation::Scale { of: a, factor } => of("Scaled", &[*a], json!({ "factor": factor })),
         Operation::AddBias { of: a, bias } => of("Biased", &[*a], json!({ "bias": json_matrix(bias) })),
-        Operation::Mask { of: a, seen } => of("Masked", &[*a], json!({ "seen": visible_json(seen) })),
+        Operation::Mask { of: a, visible } => of("Masked", &[*a], json!({ "seen": visible_json(visible) })),
         Operation::RowMax(a) => plain("Largest", &[*a]),
         Operation::Exp { of: a, largest } => optional("Exponentials", vec![Some(*a), *largest], json!({})),
         Operation::RowSums(a) => plain("RowSums", &[*a]),

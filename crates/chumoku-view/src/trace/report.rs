@@ -7,8 +7,7 @@ use super::printed_number::PrintedNumber;
 use super::quantity::{MatrixAxis, Quantity};
 use super::step_kind::StepKind;
 use crate::{align_left, wrap};
-use chumoku::lang::show_controls_in_text;
-use chumoku::lang::{Lang, lang};
+use chumoku::lang::{Lang, lang, show_controls_in_text};
 use chumoku::tr;
 use std::fmt::Write;
 
@@ -70,7 +69,7 @@ impl CheckReport {
         let count = |verdict| self.steps.iter().filter(|step| step.verdict == verdict).count();
         let (all, holding, rounded) = (self.steps.len(), count(ClaimVerdict::Holds), count(ClaimVerdict::Rounded));
         let claims = if all == 1 { tr!("1 claim", "記載 1 件") } else { tr!("{all} claims", "記載 {all} 件") };
-        let mut said = match (holding == all, rounded) {
+        let mut summary = match (holding == all, rounded) {
             (true, _) => tr!("{claims}: all hold", "{claims}: すべて正しい"),
             (_, 0) => tr!("{claims}: {holding} of {all} hold", "{claims}: {all} 件のうち {holding} 件が正しい"),
             (_, 1) => tr!(
@@ -84,9 +83,9 @@ impl CheckReport {
         };
         if let Some(first) = self.first_wrong() {
             let name = &first.name;
-            said += &tr!("; it first goes wrong at {name}", "。最初の誤りは {name}");
+            summary += &tr!("; it first goes wrong at {name}", "。最初の誤りは {name}");
         }
-        let mut lines = vec![said];
+        let mut lines = vec![summary];
         if !self.constants.is_empty() {
             let constants = self.constants.join(lang().pick(", ", "、"));
             lines.push(tr!("calculated with {constants}", "{constants} として計算されている"));

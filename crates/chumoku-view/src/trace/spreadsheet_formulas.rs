@@ -239,7 +239,7 @@ impl SheetLayout<'_> {
             }
             // A masked key is text in a spreadsheet, and MAX and SUM skip it.
             Operation::AddBias { .. } => number_literal(step.value[[i, j]]),
-            Operation::Mask { of, seen } if seen[[i, j]] => entry(of)?,
+            Operation::Mask { of, visible } if visible[[i, j]] => entry(of)?,
             Operation::Mask { .. } => number_literal(f64::NEG_INFINITY),
             Operation::RowMax(of) => {
                 let row = row_of(of)?;

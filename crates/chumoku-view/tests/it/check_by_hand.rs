@@ -1,7 +1,7 @@
 //! Hand calculations: each step is computed from the previous printed numbers and rounded. Correct calculations must
 //! raise no error, and an error must be found in its step.
 
-use chumoku_kernels::Philox;
+use crate::common::draw::Draw;
 use chumoku_view::trace::{CheckReport, ClaimResult, ClaimVerdict, WorkedExample};
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -9,35 +9,10 @@ use std::fmt::Write;
 type Matrix = Vec<Vec<f64>>;
 type Values = HashMap<&'static str, Matrix>;
 
-/// A stream of random numbers.
-struct Draw {
-    random: Philox,
-    count: u64,
-}
-
-impl Draw {
-    fn new(seed: u64) -> Draw {
-        Draw { random: Philox::new(seed, 1), count: 0 }
-    }
-
-    fn unit(&mut self) -> f64 {
-        self.count += 1;
-        f64::from(self.random.uniform(self.count))
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        ((self.unit() * n as f64) as usize).min(n - 1)
-    }
-
-    fn is(&mut self, share: f64) -> bool {
-        self.unit() < share
-    }
-
-    /// Returns numbers as people choose them: multiples of a half or of a tenth.
-    fn matrix(&mut self, rows: usize, columns: usize, unit: f64) -> Matrix {
-        let mut number = || (self.unit() * 4.0 / unit - 2.0 / unit).round() * unit;
-        (0..rows).map(|_| (0..columns).map(|_| number()).collect()).collect()
-    }
+/// Returns numbers as people choose them: multiples of a half or of a tenth.
+fn matrix(draw: &mut Draw, rows: usize, columns: usize, unit: f64) -> Matrix {
+    let mut number = || (draw.unit() * 4.0 / unit - 2.0 / unit).round() * unit;
+    (0..rows).map(|_| (0..columns).map(|_| number()).collect()).collect()
 }
 
 fn map(a: &Matrix, mut f: impl FnMut(usize, usize, f64) -> f64) -> Matrix {
@@ -94,17 +69,17 @@ impl Example {
         let (n, d_model, d_k) = (2 + draw.below(3), 3 + draw.below(2), 2 * (1 + draw.below(2)));
         let d_v = 2 + draw.below(2);
         let [rotary, alibi, causal, shifted, projects, normed] = [0.3, 0.3, 0.5, 0.6, 0.5, 0.3].map(|x| draw.is(x));
-        let mut inputs = vec![("X", draw.matrix(n, d_model, 0.1))];
+        let mut inputs = vec![("X", matrix(draw, n, d_model, 0.1))];
         for (name, columns) in [("W_Q", d_k), ("W_K", d_k), ("W_V", d_v)] {
-            inputs.push((name, draw.matrix(d_model, columns, 0.5)));
+            inputs.push((name, matrix(draw, d_model, columns, 0.5)));
         }
         let has_bias = draw.is(0.5);
         if has_bias {
-            inputs.push(("b_Q", draw.matrix(1, d_k, 0.5)));
+            inputs.push(("b_Q", matrix(draw, 1, d_k, 0.5)));
         }
         let projects = projects || normed;
         if projects {
-            inputs.push(("W_O", draw.matrix(d_v, d_model, 0.5)));
+            inputs.push(("W_O", matrix(draw, d_v, d_model, 0.5)));
         }
         let mut options = format!("\"causal\": {causal}, \"subtract_max\": {shifted}");
         let mut steps: Vec<Step> = Vec::new();

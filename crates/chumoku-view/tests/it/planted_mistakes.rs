@@ -1,32 +1,15 @@
 //! Hand calculations with a planted mistake of a known kind, and correct ones. The mistakes are made in plain loops, as
 //! a student makes them, and all later steps follow from the numbers that the student wrote down.
 
-use chumoku_kernels::Philox;
+use crate::common::draw::Draw;
 use chumoku_view::trace::{CheckReport, ClaimVerdict, LikelyMistake, MistakeKind, WorkedExample};
 use std::fmt::Write;
 
 type Matrix = Vec<Vec<f64>>;
 
-/// A stream of random numbers.
-struct Draw {
-    random: Philox,
-    count: u64,
-}
-
-impl Draw {
-    fn unit(&mut self) -> f64 {
-        self.count += 1;
-        f64::from(self.random.uniform(self.count))
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        ((self.unit() * n as f64) as usize).min(n - 1)
-    }
-
-    fn matrix(&mut self, rows: usize, columns: usize, unit: f64) -> Matrix {
-        let mut number = || (self.unit() * 3.0 / unit - 1.5 / unit).round() * unit;
-        (0..rows).map(|_| (0..columns).map(|_| number()).collect()).collect()
-    }
+fn matrix(draw: &mut Draw, rows: usize, columns: usize, unit: f64) -> Matrix {
+    let mut number = || (draw.unit() * 3.0 / unit - 1.5 / unit).round() * unit;
+    (0..rows).map(|_| (0..columns).map(|_| number()).collect()).collect()
 }
 
 /// The planted mistakes.
@@ -98,8 +81,8 @@ fn work(draw: &mut Draw, planted: Planted) -> String {
     let n = if planted == ForgetsToTransposeKeys { d_k } else { 3 + draw.below(2) };
     let d_model = [6, 7][draw.below(2)];
     let d_v = if planted == MixesKeys { d_k } else { 2 + draw.below(2) };
-    let x = draw.matrix(n, d_model, 0.5);
-    let weights = [d_k, d_k, d_v].map(|columns| draw.matrix(d_model, columns, 0.5));
+    let x = matrix(draw, n, d_model, 0.5);
+    let weights = [d_k, d_k, d_v].map(|columns| matrix(draw, d_model, columns, 0.5));
     let is_causal = planted == LooksAtTheFuture || planted != SumsOverQueries && draw.below(4) == 0;
     let mut student = Student { decimals: 3 + draw.below(2), claims: Vec::new() };
     let is_brief = draw.below(3) == 0;
@@ -185,7 +168,7 @@ fn first_named(checked: &CheckReport) -> Option<&LikelyMistake> {
 
 #[test]
 fn planted_mistakes_are_named() {
-    let mut draw = Draw { random: Philox::new(46, 1), count: 0 };
+    let mut draw = Draw::new(46);
     let (mut right, mut missed) = (0, Vec::new());
     for trial in 0..204 {
         let (kind, forms) = KINDS[trial % KINDS.len()];
@@ -216,7 +199,7 @@ fn planted_mistakes_are_named() {
 
 #[test]
 fn no_mistake_is_named_in_correct_calculations() {
-    let mut draw = Draw { random: Philox::new(47, 1), count: 0 };
+    let mut draw = Draw::new(47);
     for _ in 0..500 {
         let file = work(&mut draw, Nothing);
         if file.contains("NaN") {

@@ -1,6 +1,6 @@
 //! Checks generated worked examples, whose true numbers are computed again here in plain loops.
 
-use chumoku_kernels::Philox;
+use crate::common::draw::Draw;
 use chumoku_view::trace::{CheckReport, ClaimVerdict, WorkedExample};
 use std::fmt::Write;
 
@@ -15,27 +15,10 @@ fn transposed(a: &Matrix) -> Matrix {
     (0..a[0].len()).map(|j| a.iter().map(|row| row[j]).collect()).collect()
 }
 
-/// A stream of random numbers.
-struct Draw {
-    random: Philox,
-    count: u64,
-}
-
-impl Draw {
-    fn unit(&mut self) -> f64 {
-        self.count += 1;
-        f64::from(self.random.uniform(self.count))
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        ((self.unit() * n as f64) as usize).min(n - 1)
-    }
-
-    /// Returns a matrix of numbers with few digits, as people write them.
-    fn matrix(&mut self, rows: usize, columns: usize) -> Matrix {
-        let mut number = || (self.unit() * 40.0 - 20.0).round() / 10.0;
-        (0..rows).map(|_| (0..columns).map(|_| number()).collect()).collect()
-    }
+/// Returns a matrix of numbers with few digits, as people write them.
+fn matrix(draw: &mut Draw, rows: usize, columns: usize) -> Matrix {
+    let mut number = || (draw.unit() * 40.0 - 20.0).round() / 10.0;
+    (0..rows).map(|_| (0..columns).map(|_| number()).collect()).collect()
 }
 
 /// The steps of an example; those before `first` are given, and the others are computed from each other.
@@ -53,7 +36,7 @@ impl Example {
         // Neither square nor symmetric, so a transposed matrix would be noticed.
         let [n, d_model, d_k, d_v] = [2 + draw.below(4), 2 + draw.below(4), 1 + draw.below(4), 1 + draw.below(4)];
         let shapes = [("X", n, d_model), ("W_Q", d_model, d_k), ("W_K", d_model, d_k), ("W_V", d_model, d_v)];
-        let inputs = shapes.map(|(name, rows, columns)| (name, draw.matrix(rows, columns))).to_vec();
+        let inputs = shapes.map(|(name, rows, columns)| (name, matrix(draw, rows, columns))).to_vec();
         let mut example = Example { inputs, causal: draw.below(2) == 1, steps: Vec::new() };
         (0..STEPS.len()).for_each(|step| example.compute(step));
         example
@@ -118,7 +101,7 @@ fn wrong(checked: &CheckReport) -> Vec<&str> {
 
 #[test]
 fn thousand_correct_examples_raise_no_error() {
-    let mut draw = Draw { random: Philox::new(11, 1), count: 0 };
+    let mut draw = Draw::new(11);
     for trial in 0..1_000 {
         let example = Example::new(&mut draw);
         for decimals in [2, 3, 4] {
@@ -140,7 +123,7 @@ fn least(step: &str) -> usize {
 
 #[test]
 fn thousand_altered_numbers_are_found_in_their_steps() {
-    let mut draw = Draw { random: Philox::new(12, 1), count: 0 };
+    let mut draw = Draw::new(12);
     for trial in 0..1_000 {
         let example = Example::new(&mut draw);
         let decimals = 2 + draw.below(3);
@@ -166,7 +149,7 @@ fn thousand_altered_numbers_are_found_in_their_steps() {
 
 #[test]
 fn consequences_of_altered_numbers_are_inherited() {
-    let mut draw = Draw { random: Philox::new(13, 1), count: 0 };
+    let mut draw = Draw::new(13);
     let mut inherited = 0;
     for trial in 0..1_000 {
         let mut example = Example::new(&mut draw);
@@ -189,7 +172,7 @@ fn consequences_of_altered_numbers_are_inherited() {
 
 #[test]
 fn second_errors_are_found_after_a_first() {
-    let mut draw = Draw { random: Philox::new(14, 1), count: 0 };
+    let mut draw = Draw::new(14);
     for trial in 0..300 {
         let mut example = Example::new(&mut draw);
         example.steps[3][0][0] += 3.0;

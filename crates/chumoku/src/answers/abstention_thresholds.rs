@@ -35,17 +35,17 @@ impl AbstentionThresholds {
                  区間が付くので、low と high の差が十分に小さい行を使ってください"
             ));
         }
-        let Some(caution) = model.abstention().filter(|caution| !caution.steps.is_empty()) else {
+        let Some(calibration) = model.abstention().filter(|calibration| !calibration.steps.is_empty()) else {
             return Err(tr!(
                 "this model has no abstention calibration: train it again with validation rows",
                 "このモデルには検証データでの確信度が保存されていません。検証データを付けて学習し直してください"
             ));
         };
-        let (rows, percent) = (caution.rows, 100.0 * level);
-        let least_known = caution.least_known.unwrap_or(f32::NEG_INFINITY);
-        let steps = caution.level_thresholds(level);
+        let (rows, percent) = (calibration.rows, 100.0 * level);
+        let least_known = calibration.least_known.unwrap_or(f32::NEG_INFINITY);
+        let steps = calibration.level_thresholds(level);
         if steps.iter().any(Option::is_some) {
-            let levels = describe_levels(caution, &steps);
+            let levels = describe_levels(calibration, &steps);
             return Ok(AbstentionThresholds {
                 confidence: f32::INFINITY,
                 level_thresholds: steps,
@@ -53,7 +53,7 @@ impl AbstentionThresholds {
                 description: levels,
             });
         }
-        let Some(step) = caution.threshold_for(level) else {
+        let Some(step) = calibration.threshold_for(level) else {
             let problem = tr!(
                 "the {rows} validation rows cannot guarantee that {percent} % of the answers are right: ask for less, or \
                  train with more validation rows",
@@ -105,7 +105,7 @@ impl AbstentionThresholds {
 }
 
 /// Describes the level thresholds in a sentence.
-fn describe_levels(caution: &AbstentionCalibration, steps: &[Option<CoveragePoint>]) -> String {
+fn describe_levels(calibration: &AbstentionCalibration, steps: &[Option<CoveragePoint>]) -> String {
     let of_level = |(at, step): (usize, &Option<CoveragePoint>)| {
         let (level, sure) = (at + 1, 100.0 * step.as_ref()?.confidence);
         Some(match level == steps.len() {
@@ -114,12 +114,12 @@ fn describe_levels(caution: &AbstentionCalibration, steps: &[Option<CoveragePoin
         })
     };
     let levels: Vec<String> = steps.iter().enumerate().rev().filter_map(of_level).collect();
-    let answered = caution
+    let answered = calibration
         .levels
         .iter()
         .filter(|LevelConfidences(sure, _)| deepest_confident_level(sure, steps).is_some())
         .count();
-    let (levels, rows) = (levels.join(lang().pick(", ", "、")), caution.levels.len());
+    let (levels, rows) = (levels.join(lang().pick(", ", "、")), calibration.levels.len());
     let covers = 100.0 * answered as f64 / rows.max(1) as f64;
     tr!("{levels}: {covers:.1} % of the {rows} validation rows", "{levels}: 検証データ {rows} 行の {covers:.1} %")
 }

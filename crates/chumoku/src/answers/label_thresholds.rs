@@ -121,8 +121,8 @@ impl ThresholdResolver<'_, '_> {
     fn threshold_for_precision(&mut self, class: usize, given: &LabelThreshold) -> Result<Option<f32>> {
         let (label, level) = (sanitize(&self.model.labels()[class]), given.value);
         let percent = 100.0 * level;
-        let Some(caution) =
-            self.model.abstention().filter(|caution| caution.classes.len() == self.model.labels().len())
+        let Some(calibration) =
+            self.model.abstention().filter(|calibration| calibration.classes.len() == self.model.labels().len())
         else {
             let problem = tr!(
                 "--precision-at-least: this folder has no class probabilities of the validation rows: train it again, \
@@ -131,11 +131,11 @@ impl ThresholdResolver<'_, '_> {
             );
             return Err(Error::Setting(problem));
         };
-        let Some(cut) = caution.precision_threshold(class, level) else {
+        let Some(cut) = calibration.precision_threshold(class, level) else {
             let text = tr!(
                 "“{label}”: no threshold makes {percent} % of the predictions right on the {} validation rows",
                 "「{label}」: {} 行の検証データでは、どのしきい値でも適合率が {percent} % になりません",
-                caution.rows
+                calibration.rows
             );
             if given.label.is_none() {
                 (self.report)(&tr!("{text}; the threshold is unchanged", "{text}。そのままにします"));

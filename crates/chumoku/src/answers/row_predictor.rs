@@ -33,7 +33,7 @@ impl AnswerFormat {
     }
 }
 
-/// How rows are predicted.
+/// Options for predicting rows.
 #[derive(Clone, Debug, Default)]
 pub struct PredictOptions {
     /// The number of classes to answer; `None` for the predicted ones.

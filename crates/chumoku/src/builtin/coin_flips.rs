@@ -10,8 +10,8 @@ const HELD_OUT: usize = 200;
 const WORDS: usize = 50;
 const VOCABULARY: u32 = 10_000;
 
-/// Returns 1,000 training texts of 50 random words out of 10,000, each with a coin flip as its label, and 200 more for
-/// validation and for testing.
+/// Returns 1,000 training texts of 50 random words out of 10,000, each with a coin flip as its label. Validation and
+/// test rows are 200 each.
 ///
 /// Accuracy on training rows rises while a model memorizes them. Accuracy on the other rows stays at chance.
 #[must_use]

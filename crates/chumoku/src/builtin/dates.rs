@@ -61,10 +61,10 @@ fn split_of(seed: u64, outcome: u64) -> DateSplit {
     }
 }
 
-fn draw(seed: u64, part: DateSplit, wanted: usize) -> SentencePairs {
+fn draw(seed: u64, part: DateSplit, count: usize) -> SentencePairs {
     let mut draw = RandomChoices::new(seed, DRAW_STREAM + part as u64);
     let (mut pairs, mut seen) = (SentencePairs::default(), HashSet::new());
-    while pairs.len() < wanted {
+    while pairs.len() < count {
         let moment = Moment::draw(&mut draw);
         let its_part = if moment.is_noon_or_midnight() { DateSplit::Train } else { split_of(seed, moment.split_key()) };
         if its_part != part {

@@ -9,7 +9,7 @@
 //!
 //! - `coin_flips`: random texts with random labels
 //! - `dates`: generated dates with their translation
-//! - `pronoun_attention`: where a model looks from the word that decides
+//! - `pronoun_attention`: the head that attends to the noun that is meant
 //! - `pronouns`: generated sentences in which "it" means one of two nouns
 //! - `random_choices`: random choices of the generators
 

@@ -1,4 +1,4 @@
-//! Where a model trained on the pronouns looks from the word that decides.
+//! The head of a model of pronouns that attends from the deciding word to the noun that is meant.
 
 use super::pronouns::PronounExample;
 use crate::Result;
@@ -6,7 +6,7 @@ use crate::explain::Explanation;
 use crate::text_models::classifier::TextClassifier;
 use std::ops::Range;
 
-/// The head that looks most from the deciding word of a sentence to the noun that is meant.
+/// The head with the most attention from the deciding word of a sentence to the noun that is meant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PronounAttention {
@@ -43,8 +43,8 @@ impl PronounAttention {
 /// Returns the words of an explanation that overlap the last occurrence of `part` in the text.
 fn word_indices(explained: &Explanation, part: &str) -> Vec<usize> {
     let Some(start) = explained.text.rfind(part) else { return Vec::new() };
-    let wanted = start..start + part.len();
-    let overlaps = |range: &Range<usize>| range.start < wanted.end && wanted.start < range.end;
+    let bytes = start..start + part.len();
+    let overlaps = |range: &Range<usize>| range.start < bytes.end && bytes.start < range.end;
     let mut at = 0;
     let mut found = Vec::new();
     for (index, word) in explained.words.iter().enumerate().filter(|(_, word)| !word.special) {

@@ -95,9 +95,7 @@ impl Claim {
         };
         Claim { claim, verdict, found, would_decide: holds.is_none().then(would_decide) }
     }
-}
 
-impl Claim {
     /// Creates a claim that the figures decide without any chance.
     pub(super) fn certain(claim: LocalizedText, holds: bool, found: LocalizedText) -> Claim {
         let verdict = if holds { Verdict::Holds } else { Verdict::DoesNotHold };

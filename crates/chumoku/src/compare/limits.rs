@@ -25,8 +25,8 @@ pub const GRADIENT_DISTANCES: [usize; 5] = [1, 5, 10, 50, 100];
 pub struct GradientByDistance {
     /// `RNN`, `LSTM`, `GRU` or `attention`.
     pub network: &'static str,
-    /// Length of the gradient at each of [`GRADIENT_DISTANCES`], relative to that at the last token: the geometric mean
-    /// over five networks with random weights and inputs.
+    /// Length of the gradient at each of [`GRADIENT_DISTANCES`], relative to that at the last token. Each is a
+    /// geometric mean over five networks with random weights and inputs.
     pub shares: Vec<f64>,
 }
 

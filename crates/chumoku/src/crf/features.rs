@@ -136,40 +136,40 @@ fn word_features<T>(text: &str, units: &[Range<usize>], keep: impl Fn(RawFeature
         i.checked_add_signed(offset).and_then(|i| list.get(i)).map_or(BORDER.to_owned(), Clone::clone)
     };
     let of_unit = |i: usize| {
-        let mut seen = FeatureCollector { found: Vec::with_capacity(40), buffer: String::new(), convert: keep };
+        let mut features = FeatureCollector { found: Vec::with_capacity(40), buffer: String::new(), convert: keep };
         let reach = |offsets: [isize; 2]| unit_range(i, offsets, units.len());
-        seen.add("bias", &[], 0..0);
-        seen.add("word", &[words[i]], reach([0, 0]));
+        features.add("bias", &[], 0..0);
+        features.add("word", &[words[i]], reach([0, 0]));
         for offset in -2..=2 {
             let name = offset.to_string();
-            seen.add("lower", &[&name, &at(&lower, i, offset)], reach([offset; 2]));
-            seen.add("shape", &[&name, &at(&shapes, i, offset)], reach([offset; 2]));
+            features.add("lower", &[&name, &at(&lower, i, offset)], reach([offset; 2]));
+            features.add("shape", &[&name, &at(&shapes, i, offset)], reach([offset; 2]));
         }
         let near: Vec<String> = (-1..=1).map(|offset| at(&lower, i, offset)).collect();
         let forms: Vec<String> = (-1..=1).map(|offset| at(&shapes, i, offset)).collect();
-        seen.add("before-word", &[&near[0], &near[1]], reach([-1, 0]));
-        seen.add("word-behind", &[&near[1], &near[2]], reach([0, 1]));
-        seen.add("shapes", &[&forms[0], &forms[1]], reach([-1, 0]));
-        seen.add("shapes-behind", &[&forms[1], &forms[2]], reach([0, 1]));
-        seen.add("three-shapes", &[&forms[0], &forms[1], &forms[2]], reach([-1, 1]));
-        seen.add("before-shape", &[&near[0], &forms[1]], reach([-1, 0]));
-        seen.add("behind-shape", &[&near[2], &forms[1]], reach([0, 1]));
+        features.add("before-word", &[&near[0], &near[1]], reach([-1, 0]));
+        features.add("word-behind", &[&near[1], &near[2]], reach([0, 1]));
+        features.add("shapes", &[&forms[0], &forms[1]], reach([-1, 0]));
+        features.add("shapes-behind", &[&forms[1], &forms[2]], reach([0, 1]));
+        features.add("three-shapes", &[&forms[0], &forms[1], &forms[2]], reach([-1, 1]));
+        features.add("before-shape", &[&near[0], &forms[1]], reach([-1, 0]));
+        features.add("behind-shape", &[&near[2], &forms[1]], reach([0, 1]));
         let letters: Vec<(usize, char)> = lower[i].char_indices().collect();
         let ends = letters.iter().map(|(at, _)| *at).chain([lower[i].len()]).collect::<Vec<usize>>();
         for n in 1..=4.min(letters.len()) {
-            seen.add("begins", &[&lower[i][..ends[n]]], reach([0, 0]));
-            seen.add("ends", &[&lower[i][ends[letters.len() - n]..]], reach([0, 0]));
+            features.add("begins", &[&lower[i][..ends[n]]], reach([0, 0]));
+            features.add("ends", &[&lower[i][ends[letters.len() - n]..]], reach([0, 0]));
         }
         for (name, offset) in [("ends-before", -1), ("ends-behind", 1)] {
             let word = at(&lower, i, offset);
             let from = word.char_indices().rev().nth(2).map_or(0, |(at, _)| at);
-            seen.add(name, &[&word[from..]], reach([offset; 2]));
+            features.add(name, &[&word[from..]], reach([offset; 2]));
         }
-        seen.add("length", &[&letters.len().min(12).to_string()], reach([0, 0]));
+        features.add("length", &[&letters.len().min(12).to_string()], reach([0, 0]));
         if words[i].chars().all(char::is_uppercase) {
-            seen.add("capitals", &[&letters.len().min(4).to_string()], reach([0, 0]));
+            features.add("capitals", &[&letters.len().min(4).to_string()], reach([0, 0]));
         }
-        seen.found
+        features.found
     };
     (0..units.len()).map(of_unit).collect()
 }
@@ -194,8 +194,8 @@ fn character_features<T>(text: &str, units: &[Range<usize>], keep: impl Fn(RawFe
         run.map_or(BORDER.to_owned(), |run| signs[run.start..run.end.min(run.start + MAX_RUN)].concat())
     };
     let of_unit = |i: usize| {
-        let mut seen = FeatureCollector { found: Vec::with_capacity(60), buffer: String::new(), convert: keep };
-        seen.add("bias", &[], 0..0);
+        let mut features = FeatureCollector { found: Vec::with_capacity(60), buffer: String::new(), convert: keep };
+        features.add("bias", &[], 0..0);
         let here = i as isize;
         // Nearby n-grams of one to four characters, and of up to three character classes.
         for length in 1..=4_isize {
@@ -206,10 +206,10 @@ fn character_features<T>(text: &str, units: &[Range<usize>], keep: impl Fn(RawFe
                 let name = format!("{length} {first}");
                 let parts: Vec<&str> = (0..length).map(|k| at(here + first + k)).collect();
                 let reach = unit_range(i, [first, first + length - 1], n);
-                seen.add(&name, &[&parts.concat()], reach.clone());
+                features.add(&name, &[&parts.concat()], reach.clone());
                 if length <= 3 {
                     let kinds: String = (0..length).map(|k| class_at(here + first + k)).collect();
-                    seen.add("class", &[&name, &kinds], reach);
+                    features.add("class", &[&name, &kinds], reach);
                 }
             }
         }
@@ -217,25 +217,25 @@ fn character_features<T>(text: &str, units: &[Range<usize>], keep: impl Fn(RawFe
         let (place, left) = ((i - run.start).min(5).to_string(), (run.end - 1 - i).min(5).to_string());
         let whole = content(Some(run));
         let kind = classes[i].to_string();
-        seen.add("run", &[&whole], run.clone());
-        seen.add("run-place", &[&whole, &place], run.clone());
-        seen.add("place", &[&kind, &place], run.clone());
-        seen.add("left", &[&kind, &left], run.clone());
-        seen.add("place-left", &[&kind, &place, &left], run.clone());
+        features.add("run", &[&whole], run.clone());
+        features.add("run-place", &[&whole, &place], run.clone());
+        features.add("place", &[&kind, &place], run.clone());
+        features.add("left", &[&kind, &left], run.clone());
+        features.add("place-left", &[&kind, &place, &left], run.clone());
         let [before, behind] = [run_of[i].checked_sub(1).and_then(|r| runs.get(r)), runs.get(run_of[i] + 1)];
         let from = before.map_or(run.start, |before| before.start);
         let to = behind.map_or(run.end, |behind| behind.end);
         let [before, behind] = [before, behind].map(content);
         // The position of these runs depends on the characters in between.
-        seen.add("run-before", &[&before], from..i + 1);
-        seen.add("run-behind", &[&behind], i..to);
-        seen.add("run-behind-class", &[&kind, &behind], i..to);
-        seen.add("run-before-class", &[&kind, &before], from..i + 1);
+        features.add("run-before", &[&before], from..i + 1);
+        features.add("run-behind", &[&behind], i..to);
+        features.add("run-behind-class", &[&kind, &behind], i..to);
+        features.add("run-before-class", &[&kind, &before], from..i + 1);
         // The end of a run often determines its kind: 市, 大学, 株式会社.
         for n in 1..=2.min(run.len()) {
-            seen.add("run-ends", &[&kind, &signs[run.end - n..run.end].concat()], i.min(run.end - n)..run.end);
+            features.add("run-ends", &[&kind, &signs[run.end - n..run.end].concat()], i.min(run.end - n)..run.end);
         }
-        seen.found
+        features.found
     };
     (0..n).map(of_unit).collect()
 }
@@ -245,17 +245,17 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    fn seen(text: &str, unit: SpanUnit) -> Vec<HashSet<u64>> {
+    fn hashes(text: &str, unit: SpanUnit) -> Vec<HashSet<u64>> {
         features(text, &unit.split(text), unit).into_iter().map(HashSet::from_iter).collect()
     }
 
     #[test]
     fn words_of_one_shape_share_shape_features_but_not_word_features() {
-        let words = seen("Anna met Oslo", SpanUnit::Words);
+        let words = hashes("Anna met Oslo", SpanUnit::Words);
         assert_eq!(words.len(), 3);
         assert!(!words[0].is_disjoint(&words[2]) && words[0] != words[2]);
         // Features include the neighbors: the same word elsewhere has others.
-        assert_ne!(words[1], seen("met", SpanUnit::Words)[0]);
+        assert_ne!(words[1], hashes("met", SpanUnit::Words)[0]);
         assert_eq!(shape("McDonald's-2"), "XxXx'x-d");
         assert_eq!(shape("東京タワーへ"), "ckh");
     }
@@ -263,8 +263,8 @@ mod tests {
     #[test]
     fn long_runs_contribute_only_their_beginning() {
         let differing = |n: usize| {
-            let [a, b] =
-                ["キ", "ク"].map(|end| seen(&format!("{}{end}", "カ".repeat(n)), SpanUnit::Characters).swap_remove(0));
+            let [a, b] = ["キ", "ク"]
+                .map(|end| hashes(&format!("{}{end}", "カ".repeat(n)), SpanUnit::Characters).swap_remove(0));
             a.difference(&b).count()
         };
         // Features of the run's end, in one and two characters. A short run also has its whole text, with and without
@@ -286,7 +286,7 @@ mod tests {
             assert_eq!(found.iter().map(|of_unit| hashes(of_unit)).collect::<Vec<_>>(), plain);
             for (at, hidden) in units.iter().enumerate() {
                 let changed = format!("{}{other}{}", &text[..hidden.start], &text[hidden.end..]);
-                let changed = seen(&changed, unit);
+                let changed = hashes(&changed, unit);
                 for (of_unit, changed) in found.iter().zip(&changed) {
                     for feature in of_unit.iter().filter(|feature| !feature.units.contains(&at)) {
                         assert!(changed.contains(&feature.hash), "{feature:?} does not look at unit {at} of {text}");

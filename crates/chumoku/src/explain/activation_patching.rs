@@ -1,9 +1,11 @@
-//! Activation patching: values of one text replaced by those of another, and the answer that follows.
+//! Activation patching: runs the network on one text with some activations of another text.
 //!
-//! One site at a time receives its values for the other text, and the network computes on (Vig et al. 2020, "Investigating
-//! Gender Bias in Language Models Using Causal Mediation Analysis"; Meng et al. 2022, "Locating and Editing Factual
-//! Associations in GPT"; Wang et al. 2022, "Interpretability in the Wild"). A site that carries the difference between
-//! the texts moves the answer from that of the first text to that of the second.
+//! One site at a time takes its values from the run on the other text, and the network computes the rest. A site that
+//! carries the difference between the texts moves the answer from that of the first text to that of the second.
+//!
+//! - Vig et al. 2020, "Investigating Gender Bias in Language Models Using Causal Mediation Analysis"
+//! - Meng et al. 2022, "Locating and Editing Factual Associations in GPT"
+//! - Wang et al. 2022, "Interpretability in the Wild"
 
 use super::attention_collector::FramedText;
 use super::label_probability::LabelProbability;
@@ -11,6 +13,7 @@ use super::logit_lens::answer_probabilities;
 use super::patching::Patching;
 use super::required_text::require_text;
 use crate::models::{EncoderRecording, ResidualReader};
+use crate::scoring::argmax;
 use crate::text_models::classifier::TextClassifier;
 use crate::text_models::generator::TextGenerator;
 use crate::{Error, Result, tr};
@@ -23,7 +26,7 @@ const LISTED_TOKENS: usize = 200;
 /// The smallest difference of logits that counts as a difference between two texts.
 const SMALLEST_DIFFERENCE: f64 = 1e-4;
 
-/// Which logits tell the two texts apart.
+/// The logits that distinguish the two texts.
 struct ComparedLogits {
     toward: usize,
     away: Option<usize>,
@@ -55,7 +58,7 @@ impl ComparedLogits {
 }
 
 fn best(logits: ArrayView1<'_, f32>) -> usize {
-    (0..logits.len()).fold(0, |best, class| if logits[class] > logits[best] { class } else { best })
+    argmax(&logits.to_vec()) as usize
 }
 
 /// Both texts as token names, with the other text.

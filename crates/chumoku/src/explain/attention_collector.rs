@@ -168,7 +168,7 @@ pub(crate) fn word_weights(weights: &Array2<f64>, words: [&[Range<usize>]; 2]) -
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::models::{LanguageModel, LanguageModelConfig};
     use crate::nn::{AttentionOptions, EncoderConfig, InputEmbeddingsOptions, LayerOptions, NormOrder, PositionKind};
@@ -186,36 +186,42 @@ mod tests {
             (PositionKind::Rotary, AttentionOptions { num_key_heads: Some(2), ..Default::default() }),
             (PositionKind::Alibi, AttentionOptions { beta: Some(0.7), train_beta: true, ..Default::default() }),
         ];
-        let of = |(position, attention)| {
-            let encoder = EncoderConfig {
-                num_layers: 2,
-                d_model: 16,
-                num_heads: 4,
-                d_ff: 24,
-                activation: "gelu".into(),
-                norm_order: NormOrder::Pre,
-                dropout: 0.0,
-                attention_dropout: 0.0,
-                causal: true,
-                attention,
-                options: LayerOptions::default(),
-            };
-            let config = LanguageModelConfig {
-                vocab_size: 11,
-                encoder,
-                position,
-                max_length: 9,
-                embedding_dropout: 0.0,
-                embeddings: InputEmbeddingsOptions::default(),
-                untied_output: false,
-            };
-            let model = LanguageModel::new(config).unwrap();
-            let mut params = Params::zeros(model.layout());
-            let mut random = Random::new(7);
-            params.values_mut().iter_mut().for_each(|value| *value = 0.6 * random.number() as f32);
-            (model, params)
+        variants.map(|(position, attention)| language_model(position, attention, (7, 0.6))).into()
+    }
+
+    /// A language model of two layers with random parameters of this size.
+    pub(in crate::explain) fn language_model(
+        position: PositionKind,
+        attention: AttentionOptions,
+        (seed, size): (u64, f32),
+    ) -> (LanguageModel, Params<f32>) {
+        let encoder = EncoderConfig {
+            num_layers: 2,
+            d_model: 16,
+            num_heads: 4,
+            d_ff: 24,
+            activation: "gelu".into(),
+            norm_order: NormOrder::Pre,
+            dropout: 0.0,
+            attention_dropout: 0.0,
+            causal: true,
+            attention,
+            options: LayerOptions::default(),
         };
-        variants.map(of).into()
+        let config = LanguageModelConfig {
+            vocab_size: 11,
+            encoder,
+            position,
+            max_length: 9,
+            embedding_dropout: 0.0,
+            embeddings: InputEmbeddingsOptions::default(),
+            untied_output: false,
+        };
+        let model = LanguageModel::new(config).unwrap();
+        let mut params = Params::zeros(model.layout());
+        let mut random = Random::new(seed);
+        params.values_mut().iter_mut().for_each(|value| *value = size * random.number() as f32);
+        (model, params)
     }
 
     fn look<'a>(

@@ -149,9 +149,9 @@ impl TextTranslator {
     pub fn beam_tree(&self, text: &str, name: &str, options: &TranslateOptions) -> Result<BeamTree> {
         let (ids, _) = self.encode_source(text)?;
         let search = self.beam_search(options);
-        build_tree(&search, &self.tokenizers.target, self.max_target_tokens(ids.len()), (name, text), |limits, told| {
+        build_tree(&search, &self.tokenizers.target, self.max_target_tokens(ids.len()), (name, text), |limits, each| {
             let offsets = Offsets::from_lengths([ids.len()]);
-            self.search_observed(&self.params, (&ids[..], &offsets), limits, options, told).map(|_| ())
+            self.search_observed(&self.params, (&ids[..], &offsets), limits, options, each).map(|_| ())
         })
     }
 }
@@ -207,10 +207,10 @@ impl TextGenerator {
         let prompt = self.encode_prompt(text)?;
         let bounds = [self.start_token(), self.end_token()];
         let search = BeamSearch { beam: options.beam, length_penalty: options.length_penalty, boundary_tokens: bounds };
-        build_tree(&search, &self.tokenizer, steps, (name, text), |limits, told| {
+        build_tree(&search, &self.tokenizer, steps, (name, text), |limits, each| {
             let mut model =
                 ContinuationModel { generator: self, prompt: &prompt, sequences: vec![Vec::new()], has_begun: false };
-            search.search_observed(&mut model, limits, &mut |_, considered| told(considered))?;
+            search.search_observed(&mut model, limits, &mut |_, considered| each(considered))?;
             Ok(())
         })
     }

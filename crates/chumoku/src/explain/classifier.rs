@@ -137,8 +137,9 @@ impl TextClassifier {
     ) -> Result<Explanation> {
         let own = self.text_without_columns(text);
         require_text(own)?;
-        let asked = label.map(|label| self.config.target.label_to_explain(&self.config.labels, label)).transpose()?;
-        let found = self.word_effects(text, asked, method, progress)?;
+        let requested =
+            label.map(|label| self.config.target.label_to_explain(&self.config.labels, label)).transpose()?;
+        let found = self.word_effects(text, requested, method, progress)?;
         let TextEffects { words: all_words, prediction: whole, class, effects, integral } = found;
         let FramedText { ids, spans: words, tokens, special_names: around, tokens_of_text } =
             FramedText::read(own, &self.tokenizer, self.config.max_tokens())?;
@@ -184,7 +185,7 @@ impl TextClassifier {
         let order: Vec<usize> =
             probabilities.iter().filter_map(|shown| labels.iter().position(|label| *label == shown.label)).collect();
         // The threshold of a number and a requested label stay the same without the head.
-        let stays = self.config.target.number().is_some() || asked.is_some();
+        let stays = self.config.target.number().is_some() || requested.is_some();
         let predicted = |most: usize| if stays { class } else { most };
         let without = (0..layers * heads).map(|index| {
             let [layer, head] = [index / heads, index % heads];

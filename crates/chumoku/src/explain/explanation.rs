@@ -308,9 +308,9 @@ impl Explanation {
         let dim = self.depth.as_ref().map_or(32, |depth| depth.dim);
         let shape = HeadShape { tokens, dim, causal: self.causal };
         let heads = (0..self.layers).flat_map(|layer| (0..self.heads).map(move |head| [layer, head]));
-        let seen = |query: usize| if self.causal { query + 1 } else { n };
+        let visible = |query: usize| if self.causal { query + 1 } else { n };
         heads
-            .map(|[layer, head]| head_statistics([layer, head], &shape, |i| &self.row(layer, head, i)[..seen(i)]))
+            .map(|[layer, head]| head_statistics([layer, head], &shape, |i| &self.row(layer, head, i)[..visible(i)]))
             .collect()
     }
 

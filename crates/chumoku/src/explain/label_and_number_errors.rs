@@ -51,10 +51,10 @@ impl ErrorContext<'_> {
             let truth: HashSet<&str> = example.labels.iter().map(String::as_str).collect();
             let before = found.len();
             for (label, (&p, threshold)) in prediction.probabilities.iter().zip(&blend.thresholds).enumerate() {
-                let (has, told) = (truth.contains(self.labels[label].as_str()), p >= *threshold);
+                let (has, is_predicted) = (truth.contains(self.labels[label].as_str()), p >= *threshold);
                 let of = &mut of_label[label];
                 *(if has { &mut of.of } else { &mut of.of_others }) += 1;
-                match (has, told) {
+                match (has, is_predicted) {
                     (true, false) => {
                         of.missed += 1;
                         found.push((row, label, true, 1.0 - p));
@@ -102,13 +102,13 @@ impl ErrorContext<'_> {
     ) -> Result<ErrorAnalysis> {
         let blend = self.target.require_number()?;
         let found: Vec<Estimate> = predictions.iter().map(|p| blend.estimate(&p.probabilities)).collect();
-        let off = |(example, told): (&ScoreExample, &Estimate)| {
-            let side = (told.high - told.score).max(told.score - told.low);
-            (example.score - told.score).abs() / side.max(f64::MIN_POSITIVE)
+        let off = |(example, estimate): (&ScoreExample, &Estimate)| {
+            let side = (estimate.high - estimate.score).max(estimate.score - estimate.low);
+            (example.score - estimate.score).abs() / side.max(f64::MIN_POSITIVE)
         };
         let is_outside = |row: &usize| {
-            let (truth, told) = (examples[*row].score, &found[*row]);
-            truth < told.low || truth > told.high
+            let (truth, estimate) = (examples[*row].score, &found[*row]);
+            truth < estimate.low || truth > estimate.high
         };
         let off: Vec<f64> = examples.iter().zip(&found).map(off).collect();
         let mut outside: Vec<usize> = (0..examples.len()).filter(is_outside).collect();
@@ -118,12 +118,12 @@ impl ErrorContext<'_> {
         let mut errors = Vec::with_capacity(outside.len());
         for (done, &row) in outside.iter().enumerate() {
             progress(done, outside.len());
-            let (example, told) = (&examples[row], found[row]);
+            let (example, estimate) = (&examples[row], found[row]);
             let mut words = words(&example.text, None)?;
-            if told.score < example.score {
+            if estimate.score < example.score {
                 negate_effects(&mut words);
             }
-            let [score, low, high] = told.rounded();
+            let [score, low, high] = estimate.rounded();
             errors.push(ConfidentError {
                 line: example.line,
                 text: row::without_columns(&example.text).to_owned(),
@@ -132,7 +132,7 @@ impl ErrorContext<'_> {
             });
         }
         progress(outside.len(), outside.len());
-        let points = examples.iter().zip(&found).map(|(example, told)| [example.score, told.score]).collect();
+        let points = examples.iter().zip(&found).map(|(example, estimate)| [example.score, estimate.score]).collect();
         Ok(ErrorAnalysis { points, ..self.report(ErrorKind::Numbers, [examples.len(), wrong], errors) })
     }
 }

@@ -5,9 +5,11 @@
 
 use super::residual_path::{EmbeddedTokens, ResidualPath};
 use crate::Result;
+use crate::blend::label_blend::sigmoid;
 use crate::inference::InputFraming;
 use crate::models::TranslationBatch;
 use crate::nn::InputEmbeddingsOptions;
+use crate::scoring::argmax;
 use crate::text_models::classifier::TextClassifier;
 use crate::text_models::generator::TextGenerator;
 use crate::text_models::tagger::TextTagger;
@@ -18,7 +20,7 @@ use ndarray::{Array2, ArrayView1, Axis, Slice};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// The largest number of multiply–adds of an output layer that a lens costs. Longer texts show their last tokens.
+/// The largest number of multiply–adds of the output layer in a lens. Longer texts show their last tokens.
 const MAX_COST: f64 = 2e10;
 
 /// The answers that the head of a model reads at each depth.
@@ -50,7 +52,7 @@ pub struct LensAnswer {
 pub(super) fn answer_probabilities(logits: &[f32], is_one_class: bool) -> Vec<f32> {
     match is_one_class {
         true => log_softmax(logits).into_iter().map(f32::exp).collect(),
-        false => logits.iter().map(|&z| 1.0 / (1.0 + (-z).exp())).collect(),
+        false => logits.iter().map(|&z| sigmoid(z)).collect(),
     }
 }
 
@@ -62,13 +64,13 @@ impl LogitLens {
         depths: &[Array2<f32>],
         label: impl Fn(usize) -> String,
     ) -> LogitLens {
-        let best = |p: &[f32]| (0..p.len()).fold(0, |best, i| if p[i] > p[best] { i } else { best });
-        let last: Vec<usize> =
-            depths.last().map_or_else(Vec::new, |logits| logits.outer_iter().map(|row| best(&row.to_vec())).collect());
+        let last: Vec<usize> = depths
+            .last()
+            .map_or_else(Vec::new, |logits| logits.outer_iter().map(|row| argmax(&row.to_vec()) as usize).collect());
         let of_depth = |logits: &Array2<f32>| {
             let answer = |(position, row): (usize, ArrayView1<'_, f32>)| {
                 let p = answer_probabilities(&row.to_vec(), true);
-                let most = best(&p);
+                let most = argmax(&p) as usize;
                 LensAnswer {
                     label: label(most),
                     probability: p[most],
@@ -93,13 +95,13 @@ impl LogitLens {
 
 /// The factor of the embeddings.
 fn embedding_scale(options: &InputEmbeddingsOptions, d_model: usize) -> f32 {
-    if options.unscaled || options.norm_epsilon.is_some() { 1.0 } else { (d_model as f32).sqrt() }
+    if options.is_scaled() { (d_model as f32).sqrt() } else { 1.0 }
 }
 
 impl TextClassifier {
     /// Returns the answers that the head reads from the embeddings and after each layer, pooled as after the last
-    /// layer, and the way of each token. For ensembles, these are answers of the network alone. `None` for a recurrent
-    /// network.
+    /// layer. Also returns the contributions to the residual stream of each token. For ensembles, these are answers of
+    /// the network alone. `None` for a recurrent network.
     ///
     /// `class` is the label or threshold that is explained, and `order` the order of the classes.
     pub(super) fn inner_steps(
@@ -118,7 +120,7 @@ impl TextClassifier {
             .map(|logits| answer_probabilities(&logits.row(0).to_vec(), is_one_class))
             .collect();
         let best = |p: &[f32]| match is_one_class {
-            true => (0..p.len()).fold(0, |best, i| if p[i] > p[best] { i } else { best }),
+            true => argmax(p) as usize,
             false => class,
         };
         let last = depths.last().map_or(class, |p| best(p));
@@ -140,8 +142,8 @@ impl TextClassifier {
 }
 
 impl TextGenerator {
-    /// Returns the next token that the output layer reads at each token and depth, and the way of each token. Of long
-    /// texts, the last tokens are read.
+    /// Returns the next token that the output layer reads at each token and depth, and the contributions to the
+    /// residual stream of each token. Long texts are truncated to their last tokens for the lens.
     pub(super) fn inner_steps(&self, ids: &[u32]) -> Result<(LogitLens, ResidualPath)> {
         let (model, params, config) = (&self.model, &self.params, &self.config.model);
         let reader = model.residual_reader(params);

@@ -6,7 +6,7 @@
 //!
 //! # Files
 //!
-//! - `activation_patching`: values of one text replaced by those of another
+//! - `activation_patching`: activations of one text replaced by those of another
 //! - `alignment`: source and translation
 //! - `attention`: one attention of a model, number by number
 //! - `attention_collector`: layer traces combined into word weights

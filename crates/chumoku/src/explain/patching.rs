@@ -1,13 +1,15 @@
 //! The result of activation patching: how far the answer moves at each site.
 
 use super::label_probability::LabelProbability;
+use crate::scoring::argmax;
 use crate::sorting::argsort_descending;
 use serde::{Deserialize, Serialize};
 
 /// The movement of the answer when each site of the network has the values of another text.
 ///
-/// Each number is `(d − d_text) / (d_other − d_text)` for a difference of logits d: 0 if the answer is unchanged, 1 if
-/// it is that of the other text. It may be below 0 or above 1. For ensembles, this is the answer of the network alone.
+/// Each number is `(d − d_text) / (d_other − d_text)` for a difference of logits d. It is 0 if the answer is unchanged,
+/// and 1 if it is that of the other text. It may be below 0 or above 1. For ensembles, this is the answer of the
+/// network alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Patching {
     /// The other text.
@@ -104,7 +106,7 @@ impl Patching {
     #[must_use]
     pub fn strongest_positions(&self) -> Vec<usize> {
         let rows = self.residual.chunks_exact(self.aligned.len().max(1));
-        rows.map(|row| (0..row.len()).fold(0, |best, i| if row[i] > row[best] { i } else { best })).collect()
+        rows.map(|row| argmax(row) as usize).collect()
     }
 
     /// Checks the lengths of all lists against the shape of the model.

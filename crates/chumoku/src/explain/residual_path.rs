@@ -6,7 +6,7 @@ use crate::params::Params;
 use ndarray::{Array2, Axis, Slice};
 use serde::{Deserialize, Serialize};
 
-/// The way of each token through the network: the length of each vector that is added to its residual stream.
+/// The contributions to the residual stream of each token: the length of each vector that is added to it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResidualPath {
     /// The id of each token.
@@ -91,12 +91,9 @@ impl ResidualPath {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::models::{LanguageModel, LanguageModelConfig};
-    use crate::nn::{
-        AttentionOptions, EncoderConfig, InputEmbeddingsOptions, LayerOptions, NormOrder, Offsets, PositionKind,
-    };
+    use crate::explain::attention_collector::tests::language_model;
+    use crate::nn::{AttentionOptions, Offsets, PositionKind};
     use ndarray::array;
-    use testkit::Random;
 
     #[test]
     fn rows_have_their_lengths() {
@@ -107,32 +104,8 @@ mod tests {
     /// bias are the attention. The lengths are those of vectors computed again from the traces of the layers.
     #[test]
     fn vectors_add_up_to_the_residual_stream() {
-        let encoder = EncoderConfig {
-            num_layers: 2,
-            d_model: 16,
-            num_heads: 4,
-            d_ff: 24,
-            activation: "gelu".into(),
-            norm_order: NormOrder::Pre,
-            dropout: 0.0,
-            attention_dropout: 0.0,
-            causal: true,
-            attention: AttentionOptions { num_key_heads: Some(2), ..Default::default() },
-            options: LayerOptions::default(),
-        };
-        let config = LanguageModelConfig {
-            vocab_size: 11,
-            encoder,
-            position: PositionKind::Sinusoidal,
-            max_length: 9,
-            embedding_dropout: 0.0,
-            embeddings: InputEmbeddingsOptions::default(),
-            untied_output: false,
-        };
-        let model = LanguageModel::new(config).unwrap();
-        let mut params = Params::<f32>::zeros(model.layout());
-        let mut random = Random::new(11);
-        params.values_mut().iter_mut().for_each(|value| *value = 0.5 * random.number() as f32);
+        let attention = AttentionOptions { num_key_heads: Some(2), ..Default::default() };
+        let (model, params) = language_model(PositionKind::Sinusoidal, attention, (11, 0.5));
         let ids = [3, 1, 4, 1, 5];
         let reader = model.residual_reader(&params);
         let recording = reader.record(model.embed(&params, &ids).unwrap()).unwrap();

@@ -201,10 +201,10 @@ mod tests {
     /// Rows with `most` on one word each. The rest is uniform over the visible words.
     fn built(n: usize, causal: bool, most: f32, target: impl Fn(usize) -> usize) -> Vec<Vec<f32>> {
         let row = |i: usize| {
-            let seen = if causal { i + 1 } else { n };
-            let mut row = vec![if seen > 1 { (1.0 - most) / (seen - 1) as f32 } else { 1.0 }; seen];
-            if seen > 1 {
-                row[target(i).min(seen - 1)] = most;
+            let visible = if causal { i + 1 } else { n };
+            let mut row = vec![if visible > 1 { (1.0 - most) / (visible - 1) as f32 } else { 1.0 }; visible];
+            if visible > 1 {
+                row[target(i).min(visible - 1)] = most;
             }
             row
         };

@@ -83,7 +83,7 @@ impl TextTagger {
         &self,
         cut: TextUnits<'_>,
         name: &str,
-        asked: Option<&SpanQuery>,
+        query: Option<&SpanQuery>,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<TaggedText> {
         if cut.1.is_empty() {
@@ -91,9 +91,10 @@ impl TextTagger {
         }
         let halves = self.member_scores(std::slice::from_ref(&cut))?.remove(0);
         let (text, units) = cut;
-        let known = describe_features(text, &units, self.config.unit).into_iter().map(|seen| {
-            seen.into_iter()
-                .filter_map(|told| self.crf.feature_number(told.hash).map(|number| (number, told)))
+        let known = describe_features(text, &units, self.config.unit).into_iter().map(|features| {
+            features
+                .into_iter()
+                .filter_map(|feature| self.crf.feature_number(feature.hash).map(|number| (number, feature)))
                 .collect()
         });
         let known = known.collect();
@@ -101,9 +102,9 @@ impl TextTagger {
         let shares = self.blend();
         let transitions = shares.transitions(&self.crf, self.tags());
         let marked = self.tags().decode(&viterbi(&shares.emissions(&subject.halves), &transitions));
-        let places = match asked {
+        let places = match query {
             None => marked.clone(),
-            Some(asked) => vec![subject.resolve_query(asked, &transitions)?],
+            Some(query) => vec![subject.resolve_query(query, &transitions)?],
         };
         Ok(TaggedText {
             model: name.to_owned(),
@@ -144,8 +145,8 @@ impl SpanExplainer<'_> {
     }
 
     /// Returns the units and kind of the requested span.
-    fn resolve_query(&self, asked: &SpanQuery, transitions: &Transitions) -> Result<UnitSpan> {
-        let (start, end) = (asked.start, asked.end);
+    fn resolve_query(&self, query: &SpanQuery, transitions: &Transitions) -> Result<UnitSpan> {
+        let (start, end) = (query.start, query.end);
         let length = self.text.chars().count();
         let fault = |problem: String| Err(Error::Setting(format!("{start}:{end}: {problem}")));
         if start >= end || end > length {
@@ -178,7 +179,7 @@ impl SpanExplainer<'_> {
             ));
         }
         let labels = self.tagger.labels();
-        let kind = match &asked.label {
+        let kind = match &query.label {
             Some(label) => match labels.iter().position(|other| other == label) {
                 Some(kind) => kind,
                 None => {
@@ -216,10 +217,10 @@ impl SpanExplainer<'_> {
         let (crf, labels) = (&self.tagger.crf, self.tagger.tags().count());
         let looks = |reach: &Range<usize>| reach.start < hidden.end && hidden.start < reach.end;
         let mut scores = self.halves.crf.clone();
-        for (row, seen) in scores.chunks_exact_mut(labels).zip(&self.known) {
-            if seen.iter().any(|(_, told)| looks(&told.units)) {
+        for (row, features) in scores.chunks_exact_mut(labels).zip(&self.known) {
+            if features.iter().any(|(_, feature)| looks(&feature.units)) {
                 row.fill(0.0);
-                for (number, _) in seen.iter().filter(|(_, told)| !looks(&told.units)) {
+                for (number, _) in features.iter().filter(|(_, feature)| !looks(&feature.units)) {
                     row.iter_mut()
                         .zip(crf.feature_weights(*number, labels))
                         .for_each(|(score, weight)| *score += weight);
@@ -241,14 +242,14 @@ impl SpanExplainer<'_> {
         let tagger = self.tagger;
         let whole = tagger.blend();
         // The blend, followed by each member alone if there are two.
-        let asked = match tagger.has_network() {
+        let blends = match tagger.has_network() {
             true => vec![whole, TaggerBlend::NETWORK, TaggerBlend::CRF],
             false => vec![whole],
         };
-        let asked: Vec<(TaggerBlend, Transitions)> =
-            asked.into_iter().map(|shares| (shares, shares.transitions(&tagger.crf, tagger.tags()))).collect();
+        let blends: Vec<(TaggerBlend, Transitions)> =
+            blends.into_iter().map(|shares| (shares, shares.transitions(&tagger.crf, tagger.tags()))).collect();
         let chances = |halves: &MemberEmissions| -> Result<Vec<Vec<f64>>> {
-            asked
+            blends
                 .iter()
                 .map(|(shares, transitions)| self.span_probabilities(halves, *shares, transitions, places))
                 .collect()
@@ -283,7 +284,7 @@ impl SpanExplainer<'_> {
                 without.iter().map(|chances| (own - log_odds(chances[half][at])) as f32).collect()
             };
             let of_half = |half: usize| {
-                (half < asked.len()).then(|| MemberSpanScore { probability: with[half][at], effects: effects(half) })
+                (half < blends.len()).then(|| MemberSpanScore { probability: with[half][at], effects: effects(half) })
             };
             let bytes_of_span = self.bytes(&place.0);
             let [start, end] = [bytes_of_span.start, bytes_of_span.end].map(|at| self.character(at));
@@ -299,7 +300,7 @@ impl SpanExplainer<'_> {
                 words: highlight(self.text, bytes.iter().cloned().zip(effects(0))),
                 network: of_half(1),
                 crf: of_half(2),
-                against: self.compare_labels(place, is_found, whole, &asked[0].1),
+                against: self.compare_labels(place, is_found, whole, &blends[0].1),
             })
         };
         places.iter().enumerate().map(span).collect()
@@ -377,7 +378,7 @@ impl SpanExplainer<'_> {
                 network.push(NetworkEffect { word: word(t), label: label.clone(), other: other.clone(), effect });
             }
             let start = self.character(self.units[t].start);
-            for (number, told) in &self.known[t] {
+            for (number, feature) in &self.known[t] {
                 let weights = tagger.crf.feature_weights(*number, labels);
                 let effect = of_crf * (f64::from(weights[y]) - f64::from(weights[z]));
                 if effect != 0.0 {
@@ -386,9 +387,9 @@ impl SpanExplainer<'_> {
                         start,
                         label: label.clone(),
                         other: other.clone(),
-                        feature: told.feature.clone(),
-                        at: told.at,
-                        value: told.value.clone(),
+                        feature: feature.feature.clone(),
+                        at: feature.at,
+                        value: feature.value.clone(),
                         weight: weights[y],
                         other_weight: weights[z],
                         effect,

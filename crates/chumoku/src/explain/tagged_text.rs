@@ -24,8 +24,8 @@ pub struct TaggedText {
     /// With a network: the weights of the network and the random field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blend: Option<TaggerBlend>,
-    /// With a network: the tags that its head reads for each word after each layer. Of long texts, the first window is
-    /// read.
+    /// With a network: the tags that its head reads for each word after each layer. Long texts are truncated to the
+    /// first window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lens: Option<LogitLens>,
     /// The predicted spans in order, or the requested span.

@@ -77,14 +77,14 @@ impl TextTranslator {
         &self,
         source: &str,
         options: &TranslateOptions,
-        told: &mut dyn FnMut(PartialTranslation<'_>) -> ControlFlow<()>,
+        observe: &mut dyn FnMut(PartialTranslation<'_>) -> ControlFlow<()>,
     ) -> Result<Translation> {
         let (ids, is_cut) = self.encode_source(source)?;
         let read = WordsAndTokens::read(source, self.tokenizers.source(), self.config.model.max_length - 1)?;
         let source_words = read.display_words(source);
         let mut tell = |text: &str| -> Result<ControlFlow<()>> {
             let (words, weights) = self.attention_by_word(&read, text)?;
-            Ok(told(PartialTranslation { source_words: &source_words, text, words, weights }))
+            Ok(observe(PartialTranslation { source_words: &source_words, text, words, weights }))
         };
         let (mut live, mut going) = (vec![Vec::new()], Ok(ControlFlow::Continue(())));
         let mut step = |considered: &[BeamCandidate]| {

@@ -338,15 +338,15 @@ impl ParentTable {
             }
             let top = || tr!("the top", "最上位");
             let (file, name) = (self.path.display(), quote(&node.name));
-            let [wanted, found] = [of_model, self.parent(&node.name)].map(|parent| parent.map_or_else(top, quote));
+            let [expected, found] = [of_model, self.parent(&node.name)].map(|parent| parent.map_or_else(top, quote));
             return Err(Error::Setting(match self.contains(&node.name) {
                 true => tr!(
-                    "{file}: {name} is below {found}, but below {wanted} in the model's tree; the labels of a model cannot move: put it back, or train from scratch on the old and new rows together",
-                    "{file}: {name} の親は {found} ですが、モデルの階層では {wanted} です。モデルの知るラベルの親は変えられません。元に戻すか、元のデータと新しいデータを合わせて学習し直してください"
+                    "{file}: {name} is below {found}, but below {expected} in the model's tree; the labels of a model cannot move: put it back, or train from scratch on the old and new rows together",
+                    "{file}: {name} の親は {found} ですが、モデルの階層では {expected} です。モデルの知るラベルの親は変えられません。元に戻すか、元のデータと新しいデータを合わせて学習し直してください"
                 ),
                 false => tr!(
-                    "{file}: expected every label of the model, found no row for {name}; add one with the parent {wanted}",
-                    "{file}: モデルの知るすべてのラベルが必要ですが、{name} の行がありません。親を {wanted} として加えてください"
+                    "{file}: expected every label of the model, found no row for {name}; add one with the parent {expected}",
+                    "{file}: モデルの知るすべてのラベルが必要ですが、{name} の行がありません。親を {expected} として加えてください"
                 ),
             }));
         }

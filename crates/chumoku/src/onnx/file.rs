@@ -3,8 +3,7 @@
 use super::attention::attention;
 use super::operator_schema::{Attributes, Inputs, RequestedOutputs};
 use crate::tensors::{Tensor, TensorFile};
-use crate::tr;
-use crate::{Error, Result};
+use crate::{Error, Result, tr};
 
 /// Names of the operator's inputs in files.
 pub const INPUTS: [&str; 7] = ["Q", "K", "V", "attn_mask", "past_key", "past_value", "nonpad_kv_seqlen"];

@@ -115,14 +115,14 @@ impl AbstentionCalibration {
             let class = answer(p);
             (p[class], class as u32 == label)
         });
-        let mut caution =
+        let mut calibration =
             AbstentionCalibration::fit(&sure.collect::<Vec<_>>(), known).with_class_curves(probabilities, labels);
         let rows = probabilities.iter().zip(labels).step_by(labels.len().div_ceil(MAX_LEVEL_ROWS).max(1));
         if let Some(tree) = hierarchy {
             let levels = |(p, &label): (&Vec<f32>, &u32)| LevelConfidences::new(tree, p, answer(p), label);
-            caution.levels = rows.map(levels).collect();
+            calibration.levels = rows.map(levels).collect();
         }
-        caution
+        calibration
     }
 
     /// Adds a curve for each class, from the probabilities and the true answers of the same rows.
@@ -403,16 +403,16 @@ mod tests {
     #[test]
     fn the_first_failure_ends_a_sequence() {
         let step = |answered: usize, wrong: usize| CoveragePoint { confidence: 1.0 / answered as f32, answered, wrong };
-        let caution = |steps: &[CoveragePoint]| AbstentionCalibration {
+        let calibration = |steps: &[CoveragePoint]| AbstentionCalibration {
             rows: 300,
             steps: steps.to_vec(),
             ..AbstentionCalibration::default()
         };
         // Three hundred rows with four errors would pass if a sequence began there. The first two sequences end at row
         // 172, and the third begins later.
-        let found = caution(&[step(100, 0), step(172, 4), step(300, 4)]).threshold_for(0.95).unwrap();
+        let found = calibration(&[step(100, 0), step(172, 4), step(300, 4)]).threshold_for(0.95).unwrap();
         assert_eq!(found.answered, 100);
-        assert_eq!(caution(&[step(100, 0), step(300, 4)]).threshold_for(0.95).unwrap().answered, 300);
+        assert_eq!(calibration(&[step(100, 0), step(300, 4)]).threshold_for(0.95).unwrap().answered, 300);
     }
 
     /// Rows whose confidence is their probability of being right.
@@ -429,8 +429,8 @@ mod tests {
     fn guarantees_hold() {
         let (mut kept, mut answered, runs) = (0, 0.0, 300);
         for run in 0..runs {
-            let caution = AbstentionCalibration::fit(&rows(1000, run), &[]);
-            let Some(step) = caution.threshold_for(0.95) else {
+            let calibration = AbstentionCalibration::fit(&rows(1000, run), &[]);
+            let Some(step) = calibration.threshold_for(0.95) else {
                 kept += 1;
                 continue;
             };
@@ -461,17 +461,19 @@ mod tests {
         assert_eq!(class_curve(&[(0.3, false)]), []);
         let p: Vec<Vec<f32>> = rows.iter().map(|row| vec![row.0, 1.0 - row.0]).collect();
         let labels: Vec<u32> = rows.iter().map(|row| u32::from(!row.1)).collect();
-        let caution = AbstentionCalibration::default().with_class_curves(&p, &labels);
-        assert_eq!((caution.rows, caution.classes.len()), (6, 2));
+        let calibration = AbstentionCalibration::default().with_class_curves(&p, &labels);
+        assert_eq!((calibration.rows, calibration.classes.len()), (6, 2));
         let cut = |precision| {
-            caution.precision_threshold(0, precision).map(|cut| (cut.point.answered, cut.positives, cut.is_guaranteed))
+            calibration
+                .precision_threshold(0, precision)
+                .map(|cut| (cut.point.answered, cut.positives, cut.is_guaranteed))
         };
         assert_eq!([cut(0.95), cut(0.66), cut(0.6)], [Some((1, 3, false)), Some((3, 3, false)), Some((5, 3, false))]);
         // Class 1 is right in the row where it is most probable.
-        assert_eq!(caution.precision_threshold(1, 0.99).map(|cut| cut.point.answered), Some(1));
-        assert_eq!(caution.precision_threshold(2, 0.5), None);
+        assert_eq!(calibration.precision_threshold(1, 0.99).map(|cut| cut.point.answered), Some(1));
+        assert_eq!(calibration.precision_threshold(2, 0.5), None);
         let labels: Vec<Vec<u32>> = labels.iter().map(|&label| vec![label]).collect();
-        assert_eq!(AbstentionCalibration::default().with_class_curves(&p, &labels), caution);
+        assert_eq!(AbstentionCalibration::default().with_class_curves(&p, &labels), calibration);
         // Enough rows give a guarantee.
         let many = AbstentionCalibration::default().with_class_curves(&vec![vec![0.9, 0.1]; 90], &[0u32; 90]);
         assert!(many.precision_threshold(0, 0.95).unwrap().is_guaranteed && many.precision_threshold(1, 0.1).is_none());
@@ -510,10 +512,10 @@ mod tests {
             let rows = level_rows(1500, run);
             let whole: Vec<(f32, bool)> =
                 rows.iter().map(|LevelConfidences(sure, right)| (sure[1], *right == 2)).collect();
-            let caution = AbstentionCalibration { levels: rows, ..AbstentionCalibration::fit(&whole, &[]) };
-            caution.check().unwrap();
-            let steps = caution.level_thresholds(0.9);
-            assert_eq!(steps[1], caution.threshold_for(0.9));
+            let calibration = AbstentionCalibration { levels: rows, ..AbstentionCalibration::fit(&whole, &[]) };
+            calibration.check().unwrap();
+            let steps = calibration.level_thresholds(0.9);
+            assert_eq!(steps[1], calibration.threshold_for(0.9));
             let ends: Vec<(usize, bool)> =
                 level_rows(5_000, 10_000 + run).iter().filter_map(|row| row.answered_level(&steps)).collect();
             for level in [1, 2] {

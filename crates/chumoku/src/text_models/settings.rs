@@ -73,7 +73,7 @@ impl<'m> AnswerSettings<'m> {
     fn check_hierarchy(self) -> Result<(), String> {
         let Some(tree) = self.hierarchy else { return Ok(()) };
         tree.check(self.labels)?;
-        let rows = self.abstention.map_or(&[][..], |caution| &caution.levels);
+        let rows = self.abstention.map_or(&[][..], |calibration| &calibration.levels);
         let (depth, found) = (tree.depth(), rows.first().map_or(tree.depth(), |row| row.0.len()));
         if depth == found {
             return Ok(());

@@ -175,13 +175,13 @@ impl BaseModel {
     /// The feature columns, as a request to the reader of new files.
     #[must_use]
     pub fn column_requests(&self) -> Vec<FeatureRequest> {
-        let asked = |column: &FeatureColumn| FeatureRequest {
+        let request = |column: &FeatureColumn| FeatureRequest {
             name: column.name.clone(),
             kind: Some(column.kind_name().to_owned()),
             is_required: true,
             ..FeatureRequest::default()
         };
-        self.columns.iter().map(asked).collect()
+        self.columns.iter().map(request).collect()
     }
 
     /// The model, to be read again in later steps of training.
@@ -200,7 +200,7 @@ impl BaseModel {
     /// # Errors
     /// If the model has no hierarchy, its labels are paths, the file cannot be read, or a label of the model has
     /// another parent in it.
-    pub fn set_hierarchy(&mut self, asked: &str) -> Result<()> {
+    pub fn set_hierarchy(&mut self, requested: &str) -> Result<()> {
         let is_file = self.hierarchy.as_ref().filter(|tree| tree.separator().is_none());
         let Some(tree) = is_file else {
             return Err(Error::Setting(match &self.hierarchy {
@@ -215,7 +215,7 @@ impl BaseModel {
                 ),
             }));
         };
-        let paths = HierarchySource::from_file(Path::new(asked))?;
+        let paths = HierarchySource::from_file(Path::new(requested))?;
         if let HierarchySource::Parents(parents) = &paths {
             parents.check_extends(tree)?;
         }
@@ -227,14 +227,14 @@ impl BaseModel {
     /// replayed.
     #[must_use]
     pub fn seen_held_out_note(&self, texts: &[&str]) -> Option<String> {
-        let seen = self.base.seen.count(texts);
-        (seen > 0).then(|| {
+        let count = self.base.seen.count(texts);
+        (count > 0).then(|| {
             tr!(
                 "warning: the model was already trained on the texts of {} of the {} new held-out rows: their scores \
                  say nothing about new texts",
                 "警告: 検証・テストに使う新しい {1} 行のうち {0} 行は、モデルが以前に学習したテキストです。その成績から、未知のテキストについては\
                  何も分かりません",
-                format_thousands(seen),
+                format_thousands(count),
                 format_thousands(texts.len())
             )
         })

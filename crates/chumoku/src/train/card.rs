@@ -142,24 +142,24 @@ const ABSTAIN_LEVELS: [f64; 5] = [0.8, 0.9, 0.95, 0.98, 0.99];
 ///
 /// For classes in a hierarchy, each level of the tree has its own threshold.
 pub(super) fn abstain_levels(
-    caution: Option<&AbstentionCalibration>,
+    calibration: Option<&AbstentionCalibration>,
     (sure, levels): (&[(f32, bool)], &[LevelConfidences]),
 ) -> Vec<Value> {
-    let Some(caution) = caution else { return Vec::new() };
+    let Some(calibration) = calibration else { return Vec::new() };
     if !levels.is_empty() {
         return ABSTAIN_LEVELS
             .into_iter()
-            .filter_map(|level| super::hierarchy_report::abstain_level(caution, levels, level))
+            .filter_map(|level| super::hierarchy_report::abstain_level(calibration, levels, level))
             .collect();
     }
     let of_level = |level: f64| {
-        let step = caution.threshold_for(level)?;
+        let step = calibration.threshold_for(level)?;
         let answered: Vec<bool> = sure.iter().filter(|row| row.0 >= step.confidence).map(|row| row.1).collect();
         let right = answered.iter().filter(|right| **right).count();
         Some(json!({
             "level": level,
             "confidence": step.confidence,
-            "valid": { "covers": step.answered as f64 / caution.rows.max(1) as f64,
+            "valid": { "covers": step.answered as f64 / calibration.rows.max(1) as f64,
                        "right": 1.0 - step.wrong as f64 / step.answered.max(1) as f64 },
             "covers": answered.len() as f64 / sure.len().max(1) as f64,
             "right": (!answered.is_empty()).then(|| right as f64 / answered.len() as f64),

@@ -1,23 +1,16 @@
 //! The tokenizer, plan and initial weights of a classifier's network.
 
 use super::base_model::{self, BaseSnapshot};
-use super::continued_training;
-use super::{DataShape, Freeze, Plan, TrainOptions, TrainingData};
-use crate::Error;
-use crate::ModelKind;
-use crate::Result;
+use super::{DataShape, Freeze, Plan, TrainOptions, TrainingData, continued_training};
 use crate::model_folder::with_snapshot;
 use crate::models::Classifier;
 use crate::ngram::NgramTarget;
 use crate::pretrained::FineTuningBase;
-use crate::row;
-use crate::stages;
 use crate::text::{NormalizationForm, SEP, TextTokenizer, TokenizationUnit, TokenizerConfig, unspaced_fraction};
-use crate::text_models::classifier::TextClassifier;
-use crate::text_models::classifier::tokenizer_for_pairs;
+use crate::text_models::classifier::{TextClassifier, tokenizer_for_pairs};
 use crate::text_models::generator::TextGenerator;
-use crate::tr;
 use crate::train::logistic::LogisticRegression;
+use crate::{Error, ModelKind, Result, row, stages, tr};
 use std::path::Path;
 
 impl TrainOptions {

@@ -186,8 +186,8 @@ fn train_ensemble(
         false => RegressionCandidate::fit(data, options, stop, observe)?,
     };
     if let (Some(Freeze::All), Some(_)) = (options.freeze, &candidate) {
-        let asked = candidate.map(|candidate| small_data::requested_regression(candidate, data));
-        let (network, choice) = asked.unzip();
+        let requested = candidate.map(|candidate| small_data::requested_regression(candidate, data));
+        let (network, choice) = requested.unzip();
         choice.iter().for_each(|choice| say(choice, observe));
         let given = EnsembleOptions { network, ..EnsembleOptions::default() };
         let whole = ensemble::train_members(data, PredictionTarget::OneClass, context, given, observe)?;
@@ -207,14 +207,14 @@ fn train_ensemble(
 /// and it is not shared.
 ///
 /// # Errors
-/// [`Error::Helped`] in a worker, which has nothing to do.
+/// [`Error::WorkerFinished`] in a worker, which has nothing to do.
 fn without_worker_group(
     data: &TrainingData,
     options: &TrainOptions,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<Option<TrainOptions>> {
-    let Some(crew) = options.worker_group.as_ref().filter(|_| needs_cross_validation(data)) else { return Ok(None) };
-    if crew.is_worker() {
+    let Some(workers) = options.worker_group.as_ref().filter(|_| needs_cross_validation(data)) else { return Ok(None) };
+    if workers.is_worker() {
         return Err(Error::WorkerFinished);
     }
     let rows = data.train.len() + data.valid.len();
@@ -235,9 +235,9 @@ fn blend_and_refit(
     context: RunContext<'_>,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<Option<DecisionRule>> {
-    if let Some(BlendAndDecision { blend, caution, macro_f1_decision: found, decision }) = few {
+    if let Some(BlendAndDecision { blend, calibration, macro_f1_decision: found, decision }) = few {
         let config = &mut ensemble.classifier.config;
-        (config.blend, config.abstention, config.decision_rule) = (blend, Some(caution), decision);
+        (config.blend, config.abstention, config.decision_rule) = (blend, Some(calibration), decision);
         return Ok(found);
     }
     let RunContext { options, stop, .. } = context;

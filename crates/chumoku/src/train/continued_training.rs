@@ -70,18 +70,18 @@ impl<A: ReplayTarget> TrainingData<A> {
         }
         let parts = A::split_files(&train, [valid.as_ref(), test.as_ref()], labels.clone())?;
         let terms = (&labels[..], &known.scale);
-        let told = |rows: &Rows<A>, from: &[String]| A::convert(rows, from, terms);
-        let of_old = old.map(|old| [&old.train, &old.valid, &old.test].map(|rows| told(rows, &old.labels)));
-        let found = [&parts.train, &parts.valid, &parts.test].map(|rows| told(rows, &parts.labels));
+        let convert = |rows: &Rows<A>, from: &[String]| A::convert(rows, from, terms);
+        let of_old = old.map(|old| [&old.train, &old.valid, &old.test].map(|rows| convert(rows, &old.labels)));
+        let found = [&parts.train, &parts.valid, &parts.test].map(|rows| convert(rows, &parts.labels));
         let CombinedRows { parts: [train_rows, valid_rows, test_rows], compared, note } =
             combine_rows(of_old.unwrap_or_default(), found, replays, A::path(&train))?;
         let mut notes = parts.notes;
         notes.extend(note);
         let sources = trained_sources(source, old.map(|old| &old.sources[..]).filter(|_| replays));
         if known.scale.thresholds.is_empty() {
-            let mut is_learnt = vec![false; labels.len()];
-            train_rows.labels.iter().flat_map(A::label_ids).for_each(|&label| is_learnt[label as usize] = true);
-            notes.extend(untrained_labels_note(&labels, &is_learnt));
+            let mut is_trained = vec![false; labels.len()];
+            train_rows.labels.iter().flat_map(A::label_ids).for_each(|&label| is_trained[label as usize] = true);
+            notes.extend(untrained_labels_note(&labels, &is_trained));
         }
         let hierarchy = known.paths().map(|paths| paths.build(&labels)).transpose()?;
         let mut data = TrainingData {
@@ -205,9 +205,9 @@ pub(super) fn trained_sources(new: Option<DataSource>, old: Option<&[DataSource]
 }
 
 /// The warning about labels without training rows, if any.
-pub(super) fn untrained_labels_note(labels: &[String], is_learnt: &[bool]) -> Option<String> {
+pub(super) fn untrained_labels_note(labels: &[String], is_trained: &[bool]) -> Option<String> {
     let bare: Vec<&String> =
-        labels.iter().zip(is_learnt).filter(|(_, learnt)| !**learnt).map(|(label, _)| label).collect();
+        labels.iter().zip(is_trained).filter(|(_, trained)| !**trained).map(|(label, _)| label).collect();
     (!bare.is_empty()).then(|| {
         let (names, n) = (list_names(&bare), bare.len());
         tr!(

@@ -128,14 +128,14 @@ fn score_folds(
         training.stop = stop;
         let number = fold + 1;
         training.observe = Box::new(|event: TrainEvent<'_>| {
-            let said = match event {
+            let message = match event {
                 TrainEvent::Progress(_, text) => tr!("{number} of {count}: {text}", "{number}/{count}: {text}"),
                 TrainEvent::Evaluated { epoch, .. } => {
                     tr!("{number} of {count}: epoch {epoch}", "{number}/{count}: エポック {epoch}")
                 }
                 _ => return,
             };
-            observe(TrainEvent::Progress(topic_label("fold"), said));
+            observe(TrainEvent::Progress(topic_label("fold"), message));
         });
         let found = train(&division, training)?;
         if stop.load(Ordering::Relaxed) {

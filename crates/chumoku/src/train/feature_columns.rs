@@ -53,10 +53,10 @@ impl<A: NgramTarget> TrainingData<A> {
         let mut kept = Vec::new();
         for (at, of) in requests.iter().enumerate() {
             let found: Vec<&str> = self.train.texts.iter().map(|row| row::column_value(row, at)).collect();
-            let learnt = feature_columns::fit_column(of, &found)
+            let fitted = feature_columns::fit_column(of, &found)
                 .map_err(|unclear| unclear_column_error(place_of, at, &unclear))?;
-            self.notes.extend(learnt.notes);
-            if let Some(column) = learnt.column {
+            self.notes.extend(fitted.notes);
+            if let Some(column) = fitted.column {
                 kept.push(at);
                 self.columns.push(column);
             }
@@ -87,14 +87,14 @@ impl<A: NgramTarget> TrainingData<A> {
         if known.0.is_empty() {
             return Ok(self);
         }
-        for (at, (column, asked)) in known.0.iter().zip(known.1).enumerate() {
+        for (at, (column, request)) in known.0.iter().zip(known.1).enumerate() {
             let found: Vec<&str> = self.train.texts.iter().map(|row| row::column_value(row, at)).collect();
-            let learnt = feature_columns::fit_column(asked, &found)
+            let fitted = feature_columns::fit_column(request, &found)
                 .map_err(|unclear| unclear_column_error(place_of, at, &unclear))?;
-            if learnt.column.is_some() {
-                self.notes.extend(learnt.notes);
+            if fitted.column.is_some() {
+                self.notes.extend(fitted.notes);
             }
-            self.columns.push(learnt.column.unwrap_or_else(|| column.clone()));
+            self.columns.push(fitted.column.unwrap_or_else(|| column.clone()));
         }
         Ok(self.with_column_notes())
     }

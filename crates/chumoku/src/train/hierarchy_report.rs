@@ -9,8 +9,12 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// Describes `--abstain` for this share of correct answers. `None` if no level of the hierarchy can reach it.
-pub(super) fn abstain_level(caution: &AbstentionCalibration, rows: &[LevelConfidences], share: f64) -> Option<Value> {
-    let steps = caution.level_thresholds(share);
+pub(super) fn abstain_level(
+    calibration: &AbstentionCalibration,
+    rows: &[LevelConfidences],
+    share: f64,
+) -> Option<Value> {
+    let steps = calibration.level_thresholds(share);
     steps.iter().any(Option::is_some).then_some(())?;
     let figures = |rows: &[LevelConfidences]| {
         let ends: Vec<(usize, bool)> = rows.iter().filter_map(|row| row.answered_level(&steps)).collect();
@@ -21,7 +25,7 @@ pub(super) fn abstain_level(caution: &AbstentionCalibration, rows: &[LevelConfid
         let levels: Vec<f64> = (1..=steps.len()).map(at).collect();
         (part(ends.len(), rows.len()), right, guarantee_violation(count, ends.len(), share), levels)
     };
-    let ((of_valid, valid_right, ..), (covers, right, broken, ends)) = (figures(&caution.levels), figures(rows));
+    let ((of_valid, valid_right, ..), (covers, right, broken, ends)) = (figures(&calibration.levels), figures(rows));
     let confidences: Vec<Option<f32>> = steps.iter().map(|step| step.map(|step| step.confidence)).collect();
     Some(json!({
         "level": share,

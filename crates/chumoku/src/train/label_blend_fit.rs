@@ -115,19 +115,19 @@ mod tests {
             let data = data(truth);
             let valid = LabelRows { data: &data, attention: &attention, ngrams: None };
             let blend = valid.fit();
-            let caution = valid.calibrate_abstention(&blend, &[]).unwrap();
-            caution.check().unwrap();
-            assert_eq!((caution.rows, caution.classes.len()), (400, LABELS));
-            let Some(step) = caution.threshold_for(0.8) else { continue };
+            let calibration = valid.calibrate_abstention(&blend, &[]).unwrap();
+            calibration.check().unwrap();
+            assert_eq!((calibration.rows, calibration.classes.len()), (400, LABELS));
+            let Some(step) = calibration.threshold_for(0.8) else { continue };
             promised += 1;
             let (z, truth) = rows(3_000, 2 * run + 1);
             let of_row = |(z, truth): (&Vec<f32>, &Vec<u32>)| {
                 let p = blend.probabilities(z, None);
                 (blend.confidence(&p) >= step.confidence).then(|| blend.predicted_labels(&p) == *truth)
             };
-            let told: Vec<bool> = z.iter().zip(&truth).filter_map(of_row).collect();
-            answered += told.len();
-            kept += u64::from(told.iter().filter(|right| **right).count() as f64 >= 0.8 * told.len() as f64);
+            let answers: Vec<bool> = z.iter().zip(&truth).filter_map(of_row).collect();
+            answered += answers.len();
+            kept += u64::from(answers.iter().filter(|right| **right).count() as f64 >= 0.8 * answers.len() as f64);
         }
         assert!(promised > 50 && kept as f64 >= 0.95 * promised as f64, "{kept} of {promised}");
         assert!(answered as f64 > 0.2 * 3_000.0 * promised as f64, "{answered}");

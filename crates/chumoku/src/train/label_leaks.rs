@@ -27,7 +27,7 @@ pub(crate) fn label_leak_notes<A: NgramTarget>(
         return Vec::new();
     }
     let guessed = majority_accuracy_by_group(std::iter::repeat_n(0, rows.len()), answers);
-    let told = |(at, column): (usize, &FeatureColumn)| {
+    let warning = |(at, column): (usize, &FeatureColumn)| {
         let found: Vec<&str> = rows.iter().map(|row| row::column_value(row, at)).collect();
         let right = correct_share(column, &found, answers)?;
         let (name, percent) = (quote(&column.name), 100.0 * right);
@@ -39,7 +39,7 @@ pub(crate) fn label_leak_notes<A: NgramTarget>(
             )
         })
     };
-    columns.iter().enumerate().filter_map(told).collect()
+    columns.iter().enumerate().filter_map(warning).collect()
 }
 
 /// Returns the accuracy of predicting the most frequent answer for each value, with numbers in bins. `None` if values

@@ -18,9 +18,6 @@ use crate::inference::{batches_by_length, map_batches};
 use crate::lang::lang;
 use crate::lang::wording::format_thousands;
 
-use crate::Error;
-use crate::ModelKind;
-use crate::Result;
 use crate::model_folder::{ModelIdentity, Snapshot, with_snapshot};
 use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::{
@@ -29,13 +26,10 @@ use crate::nn::{
 use crate::params::{ParamLayout, Params};
 use crate::pretrained::DecoderOrigin;
 use crate::text::{NormalizationForm, TextTokenizer, TokenizationUnit, TokenizerConfig};
-use crate::text_models::generator::TextBoundaries;
-use crate::text_models::generator::TextGenerator;
-use crate::text_models::generator::TextGeneratorConfig;
+use crate::text_models::generator::{TextBoundaries, TextGenerator, TextGeneratorConfig};
 use crate::text_models::optimizer_defaults;
-use crate::tr;
-use chumoku_kernels::Precision;
-use chumoku_kernels::cancel;
+use crate::{Error, ModelKind, Result, tr};
+use chumoku_kernels::{Precision, cancel};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::Path;

@@ -35,7 +35,7 @@ pub struct StepOutput {
     pub weight: f64,
     /// The number of tokens read.
     pub tokens: usize,
-    /// The answers that were counted before the step; none for tasks whose loss says as much.
+    /// The answers, counted before the step. Empty for tasks that do not count answers.
     pub answers: AnswerCount,
 }
 
@@ -96,13 +96,13 @@ pub(super) fn micro_batch_rows(batch: &[usize], part: usize, count: usize) -> Ve
 }
 
 /// Returns the share of each micro-batch in the batch, and the output of the batch. Without any weight, all are 0.
-pub(super) fn gradient_shares(learnt: &[StepOutput]) -> (Vec<f32>, StepOutput) {
-    let weight: f64 = learnt.iter().map(|part| part.weight).sum();
+pub(super) fn gradient_shares(outputs: &[StepOutput]) -> (Vec<f32>, StepOutput) {
+    let weight: f64 = outputs.iter().map(|part| part.weight).sum();
     let share = |part: &StepOutput| if part.weight == 0.0 { 0.0 } else { part.weight / weight };
-    let loss = learnt.iter().map(|part| part.loss * share(part)).sum();
-    let mut whole = StepOutput::new(loss, weight, learnt.iter().map(|part| part.tokens).sum());
-    learnt.iter().for_each(|part| whole.answers.add(part.answers));
-    (learnt.iter().map(|part| share(part) as f32).collect(), whole)
+    let loss = outputs.iter().map(|part| part.loss * share(part)).sum();
+    let mut whole = StepOutput::new(loss, weight, outputs.iter().map(|part| part.tokens).sum());
+    outputs.iter().for_each(|part| whole.answers.add(part.answers));
+    (outputs.iter().map(|part| share(part) as f32).collect(), whole)
 }
 
 /// The gradients of the micro-batches of a batch.
@@ -143,11 +143,11 @@ impl MicroBatchGradients {
         let count = micro_batch_count(self.grads.len(), batch);
         let rows: Vec<Vec<usize>> = (0..count).map(|part| micro_batch_rows(batch, part, count)).collect();
         let parts = self.grads[..count].iter_mut().zip(&rows).enumerate();
-        let learnt = parallel_try_map(parts, |(part, (grads, rows))| {
+        let outputs = parallel_try_map(parts, |(part, (grads, rows))| {
             grads.clear();
             learn(rows, part, grads)
         })?;
-        let (shares, whole) = gradient_shares(&learnt);
+        let (shares, whole) = gradient_shares(&outputs);
         self.sum_gradients(&shares)?;
         Ok(whole)
     }
@@ -199,12 +199,12 @@ mod tests {
         };
         for batch in [vec![1, 2, 3, 4, 5, 6], vec![1, 2], vec![1]] {
             let whole = batch.iter().map(|row| row * row).sum::<usize>() as f64 / batch.iter().sum::<usize>() as f64;
-            let learnt = parts.train_step(&batch, learn).unwrap();
-            assert!((learnt.loss - whole).abs() < 1e-12);
-            assert_eq!((learnt.weight, learnt.tokens), (batch.iter().sum::<usize>() as f64, batch.len()));
+            let output = parts.train_step(&batch, learn).unwrap();
+            assert!((output.loss - whole).abs() < 1e-12);
+            assert_eq!((output.weight, output.tokens), (batch.iter().sum::<usize>() as f64, batch.len()));
             // Each part counted its first row: 1, 2, …
             let first: usize = batch.iter().take(4).sum();
-            assert_eq!(learnt.answers, AnswerCount { right: first as u64, all: batch.len() as u64 });
+            assert_eq!(output.answers, AnswerCount { right: first as u64, all: batch.len() as u64 });
             for i in [0, 1, 17, 39_999] {
                 let (found, expected) = (parts.grads().values()[i], whole as f32 * i as f32);
                 assert!((found - expected).abs() <= 1e-6 * expected.abs(), "{i}: {found} {expected}");

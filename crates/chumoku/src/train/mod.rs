@@ -27,8 +27,8 @@
 //! - `language_model`: training a language model
 //! - `learning_log`: losses and evaluations, read from the log
 //! - `lock`: one run in a folder
-//! - `logistic_targets`: the pipeline for labels and numbers
 //! - `logistic`: multinomial logistic regression on dense vectors
+//! - `logistic_targets`: the pipeline for labels and numbers
 //! - `masked_language_model`: pretraining an encoder
 //! - `memory`: estimate of peak memory
 //! - `micro_batches`: micro-batches and their gradients

@@ -161,9 +161,9 @@ impl NgramCalibration {
         let tree = data.hierarchy.as_ref();
         let found = tree.is_none().then(|| DecisionRule::for_macro_f1(&probabilities, labels, data.labels.len()));
         let decision = found.clone().filter(|_| options.optimize.is_some());
-        let caution =
+        let calibration =
             Some(AbstentionCalibration::fit_classes(&probabilities, labels, known, (decision.as_ref(), tree)));
-        NgramCalibration { scale, abstention: caution, macro_f1_decision: found, decision }
+        NgramCalibration { scale, abstention: calibration, macro_f1_decision: found, decision }
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) fn train_tuned(
     }
     let (c, valid_loss) = chosen.report().map_or((None, None), |report| (Some(report.c), report.valid_loss));
     let c = few.as_ref().map(|few| few.c).or(c);
-    let NgramCalibration { scale, abstention: caution, macro_f1_decision: found_decision, decision } = match &few {
+    let NgramCalibration { scale, abstention: calibration, macro_f1_decision: found_decision, decision } = match &few {
         Some(few) => few.calibrate(data, options, weights.as_deref()),
         None => calibrate_on_validation(data, &chosen, options, weights.as_deref()),
     };
@@ -86,7 +86,7 @@ pub(super) fn train_tuned(
         target: PredictionTarget::OneClass,
         hierarchy: data.hierarchy.clone(),
         scale,
-        abstention: caution,
+        abstention: calibration,
         decision_rule: decision,
         ngrams: ngrams.scheme().clone(),
     };

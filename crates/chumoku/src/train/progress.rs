@@ -56,7 +56,7 @@ pub(super) struct RunProgress<'a> {
     tokens: usize,
     /// Moving average of the training loss.
     smoothed_loss: Option<f64>,
-    /// The answers of this epoch, since its start or since the run was resumed.
+    /// The answers since the start of this epoch, or since the run was resumed in it.
     answers: AnswerCount,
     /// Times the first steps, until the run time is estimated.
     timer: Option<StepTimer>,

@@ -88,10 +88,10 @@ mod tests {
             }
         }
         let english = ["A plain text.".to_owned()];
-        let said = encoder_gain_sentence(0.2, &english).unwrap();
+        let sentence = encoder_gain_sentence(0.2, &english).unwrap();
         // 1.5 of 7.7 points on imdb, 5.8 of 9.1 on trec.
-        assert!(said.contains("all-MiniLM-L6-v2") && said.contains("19 to 64 %"), "{said}");
-        assert!(said.contains("here 3.9 to 12.7 points: --from FOLDER"), "{said}");
+        assert!(sentence.contains("all-MiniLM-L6-v2") && sentence.contains("19 to 64 %"), "{sentence}");
+        assert!(sentence.contains("here 3.9 to 12.7 points: --from FOLDER"), "{sentence}");
         assert!(encoder_gain_sentence(0.2, &["日本語".to_owned()]).unwrap().contains("multilingual-e5-small"));
         assert_eq!(encoder_gain_sentence(0.005, &english), None);
     }

@@ -11,10 +11,9 @@ use crate::lang::lang;
 use crate::ngram::NgramTarget;
 use crate::prediction::Prediction;
 use crate::prediction::target::PredictionTarget;
-use crate::row;
 use crate::scoring::{RatioTerms, Rows, accuracy_gain, argmax, ratio_gain};
 use crate::text_models::predictor::Predictor;
-use crate::{Error, Result, tr};
+use crate::{Error, Result, row, tr};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
@@ -415,10 +414,10 @@ impl ReplayTarget for NumberLabel {
 }
 
 /// The error of a base model with another kind of prediction.
-fn wrong_kind_error(wanted: &str) -> Error {
+fn wrong_kind_error(expected: &str) -> Error {
     Error::Setting(tr!(
-        "the base model does not predict {wanted}; train it further on rows of its own task",
-        "元のモデルの出力は{wanted}ではありません。元のモデルと同じタスクのデータで追加学習してください"
+        "the base model does not predict {expected}; train it further on rows of its own task",
+        "元のモデルの出力は{expected}ではありません。元のモデルと同じタスクのデータで追加学習してください"
     ))
 }
 

@@ -1,5 +1,6 @@
 //! Row weights chosen by the caller.
 
+use crate::lang::lang;
 use crate::scoring::format_value;
 use crate::{Error, Result, tr};
 
@@ -56,6 +57,11 @@ pub(super) fn check_weights(name: &str, weights: Option<&[f32]>, rows: usize) ->
     )))
 }
 
+/// Checks the weights of the training rows of a file, as [`check_weights`] does.
+pub(super) fn check_training_weights(weights: Option<&[f32]>, rows: usize) -> Result<()> {
+    check_weights(lang().pick("training", "学習"), weights, rows)
+}
+
 /// The note on row weights, if there are any.
 pub(super) fn weights_note(weights: Option<&[f32]>) -> Option<String> {
     let weights = weights?;
@@ -96,8 +102,8 @@ mod tests {
     #[test]
     fn the_note_gives_the_range_of_weights() {
         assert_eq!(weights_note(None), None);
-        let said = weights_note(Some(&[0.5, 1.0, 1.5])).unwrap();
-        assert!(said.contains("0.5") && said.contains("1.5"), "{said}");
+        let note = weights_note(Some(&[0.5, 1.0, 1.5])).unwrap();
+        assert!(note.contains("0.5") && note.contains("1.5"), "{note}");
     }
 
     #[test]

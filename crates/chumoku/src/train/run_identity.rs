@@ -167,8 +167,11 @@ mod tests {
         // The width follows from the rows; the seed does not.
         assert_eq!(differences(&run("b", 7, &plan(4, 32))), ["other rows", "seed: 42 then, 7 now"]);
         let older = RunIdentity::new("y".into());
-        let said = run("a", 42, "{}").mismatch_message(&older, "the checkpoint was");
-        assert!(said.starts_with("the checkpoint was made with other data, settings or seed; use the same"), "{said}");
+        let message = run("a", 42, "{}").mismatch_message(&older, "the checkpoint was");
+        assert!(
+            message.starts_with("the checkpoint was made with other data, settings or seed; use the same"),
+            "{message}"
+        );
         let back: RunIdentity = serde_json::from_str(&serde_json::to_string(&then).unwrap()).unwrap();
         assert!(back.differences(&then).is_empty());
     }

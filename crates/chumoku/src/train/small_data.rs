@@ -102,7 +102,7 @@ pub(super) struct SmallDataChoice {
 /// The blend of the ensemble members, and how probabilities become answers.
 pub(super) struct BlendAndDecision {
     pub(super) blend: Blend,
-    pub(super) caution: AbstentionCalibration,
+    pub(super) calibration: AbstentionCalibration,
     /// The decision for macro-F1, for the report.
     pub(super) macro_f1_decision: Option<DecisionRule>,
     /// The same decision, if the caller requested it.
@@ -121,12 +121,12 @@ pub(super) struct RegressionCandidate {
 /// Returns `true` if a regression on the vectors of a pretrained encoder should be tried.
 fn tries_regression(data: &TrainingData, options: &TrainOptions) -> bool {
     let rows = data.train.len() + data.valid.len();
-    let is_asked = match options.freeze {
+    let is_requested = match options.freeze {
         Some(Freeze::All) => true,
         Some(_) => false,
         None => rows <= MAX_REGRESSION_ROWS,
     };
-    options.from.is_some() && data.continued.is_none() && is_asked
+    options.from.is_some() && data.continued.is_none() && is_requested
 }
 
 impl RegressionCandidate {
@@ -258,8 +258,9 @@ pub(super) fn choose_by_cross_validation(
     let tree = data.hierarchy.as_ref();
     let found = tree.is_none().then(|| DecisionRule::for_macro_f1(&probabilities, labels, data.labels.len()));
     let decision = found.clone().filter(|_| options.optimize.is_some());
-    let caution = AbstentionCalibration::fit_classes(&probabilities, labels, &ngrams.known, (decision.as_ref(), tree));
-    let joint = BlendAndDecision { blend, caution, macro_f1_decision: found, decision };
+    let calibration =
+        AbstentionCalibration::fit_classes(&probabilities, labels, &ngrams.known, (decision.as_ref(), tree));
+    let joint = BlendAndDecision { blend, calibration, macro_f1_decision: found, decision };
     let choice = MethodChoice {
         method: taken,
         ngrams: Some(accuracy(&ngrams.log_p, labels)),
@@ -405,11 +406,11 @@ impl NetworkCrossValidation {
             run_in_memory(&task, options.seed, stop, |state| {
                 let epoch = state.epoch;
                 let (fold, of) = (fold + 1, settings.epochs);
-                let said = tr!(
+                let message = tr!(
                     "fold {fold} of {NETWORK_FOLDS}: epoch {epoch} of {of}",
                     "{fold}/{NETWORK_FOLDS}: エポック {epoch}/{of}"
                 );
-                observe(TrainEvent::Progress(topic_label("choice"), said));
+                observe(TrainEvent::Progress(topic_label("choice"), message));
                 if !may_stop && epoch < settings.epochs {
                     return Ok(());
                 }

@@ -1,10 +1,9 @@
 //! The targets of a classifier: one class a text, any number of labels, or a number.
 
 use super::micro_batches::{AnswerCount, StepOutput};
-use super::quick_scores;
 use super::replay_target::ReplayTarget;
 use super::trainable::{Evaluation, Metric};
-use super::{Plan, TrainingData};
+use super::{Plan, TrainingData, quick_scores};
 use crate::blend::label_blend::{LabelBlend, fit_thresholds, sigmoid};
 use crate::blend::number::{NumberBlend, NumberLabel};
 use crate::lang::lang;

@@ -94,10 +94,10 @@ impl<A> TrainingData<A> {
         let names = [tr!("validation", "検証"), tr!("test", "テスト")];
         for (name, rows) in names.into_iter().zip([&self.valid, &self.test]) {
             if rows.texts.iter().any(|text| row::is_pair(text) != reads_pairs) {
-                let [wanted, found] = [kind(reads_pairs), kind(!reads_pairs)];
+                let [expected, found] = [kind(reads_pairs), kind(!reads_pairs)];
                 return Err(crate::Error::Setting(tr!(
-                    "{name} rows: expected {wanted}, as the training rows have, found {found}; name the columns with --text",
-                    "{name}データ: 学習データと同じく{wanted}が必要ですが、{found}です。列を --text で指定してください"
+                    "{name} rows: expected {expected}, as the training rows have, found {found}; name the columns with --text",
+                    "{name}データ: 学習データと同じく{expected}が必要ですが、{found}です。列を --text で指定してください"
                 )));
             }
         }
@@ -203,8 +203,7 @@ impl TrainingData {
         [valid, test]: [Option<&Dataset>; 2],
         labels: Vec<String>,
     ) -> crate::Result<TrainingData> {
-        let name = lang().pick("training", "学習");
-        row_weights::check_weights(name, train.weights.as_deref(), train.examples.len())?;
+        row_weights::check_training_weights(train.weights.as_deref(), train.examples.len())?;
         for other in [valid, test].into_iter().flatten() {
             other.check_known_labels(&labels)?;
         }
@@ -285,8 +284,7 @@ impl TrainingData<Vec<u32>> {
         [valid, test]: [Option<&MultiLabelDataset>; 2],
         labels: Vec<String>,
     ) -> crate::Result<TrainingData<Vec<u32>>> {
-        let name = lang().pick("training", "学習");
-        row_weights::check_weights(name, train.weights.as_deref(), train.examples.len())?;
+        row_weights::check_training_weights(train.weights.as_deref(), train.examples.len())?;
         for other in [valid, test].into_iter().flatten() {
             other.check_known_labels(&labels)?;
         }
@@ -352,8 +350,7 @@ impl TrainingData<NumberLabel> {
         train: &ScoreDataset,
         [valid, test]: [Option<&ScoreDataset>; 2],
     ) -> crate::Result<TrainingData<NumberLabel>> {
-        let name = lang().pick("training", "学習");
-        row_weights::check_weights(name, train.weights.as_deref(), train.examples.len())?;
+        row_weights::check_training_weights(train.weights.as_deref(), train.examples.len())?;
         for other in [valid, test].into_iter().flatten() {
             other.check_number_format(train)?;
         }

@@ -171,10 +171,10 @@ pub fn gain_sentences(tuning: &Value) -> Vec<String> {
             "最初の試行の設定のままです。検証データで明らかにそれより良い設定はありませんでした。"
         )];
     }
-    let mut said = vec![tr!("Settings used: --settings {set}.", "採用した設定: --settings {set}。")];
+    let mut sentences = vec![tr!("Settings used: --settings {set}.", "採用した設定: --settings {set}。")];
     let gain = &tuning["gain"];
     let number = |value: &Value| 100.0 * value.as_f64().unwrap_or(f64::NAN);
-    said.push(match gain.is_null() {
+    sentences.push(match gain.is_null() {
         true => tr!(
             "There are no test rows, so the gain on new texts is unknown.",
             "テスト用の行がないため、新しいテキストでどれだけ良くなるかは分かりません。"
@@ -194,7 +194,7 @@ pub fn gain_sentences(tuning: &Value) -> Vec<String> {
             )
         }
     });
-    said
+    sentences
 }
 
 /// A trial of a search, as a table row.

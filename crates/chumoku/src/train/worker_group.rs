@@ -97,8 +97,8 @@ pub trait Worker: fmt::Debug + Send + Sync {
 ///
 /// # Errors
 /// If the lengths differ.
-pub fn combine_gradients(learnt: &[StepOutput], grads: &[&[f32]], sum: &mut [f32]) -> Result<StepOutput> {
-    let (shares, total) = gradient_shares(learnt);
+pub fn combine_gradients(outputs: &[StepOutput], grads: &[&[f32]], sum: &mut [f32]) -> Result<StepOutput> {
+    let (shares, total) = gradient_shares(outputs);
     if let Some((first, others)) = grads.split_first() {
         if first.len() != sum.len() {
             let problem = tr!(
@@ -128,19 +128,19 @@ impl WorkerGroup {
 /// Works for a coordinator from the start of a run to its end.
 ///
 /// # Errors
-/// [`Error::Helped`] at the end of the run, otherwise the error that stopped the worker.
-pub(super) fn run_worker(task: &dyn Trainable, helper: &dyn Worker, terms: &GradientTerms, seed: u64) -> Result<Error> {
+/// [`Error::WorkerFinished`] at the end of the run, otherwise the error that stopped the worker.
+pub(super) fn run_worker(task: &dyn Trainable, worker: &dyn Worker, terms: &GradientTerms, seed: u64) -> Result<Error> {
     let (mut params, _) = task.start(seed)?;
     params.set_precision(task.settings().precision);
     let mut grads = Params::zeros(params.layout());
     let mut epoch_batches: Option<(u64, Vec<Vec<usize>>)> = None;
     let max_micro_batches = task.settings().parts;
-    helper.run(terms, &mut |weights, at, part, into| {
-        let wanted = params.values().len();
-        if weights.len() != wanted || into.len() != wanted {
+    worker.run(terms, &mut |weights, at, part, into| {
+        let expected = params.values().len();
+        if weights.len() != expected || into.len() != expected {
             let problem = tr!(
-                "training as a worker: expected {wanted} weights from the coordinator, got {}",
-                "ワーカーの学習: コーディネーターから受け取る重みは {wanted} 個のはずですが、{} 個です",
+                "training as a worker: expected {expected} weights from the coordinator, got {}",
+                "ワーカーの学習: コーディネーターから受け取る重みは {expected} 個のはずですが、{} 個です",
                 weights.len()
             );
             return Err(Error::Setting(problem));
@@ -165,14 +165,14 @@ pub(super) fn run_worker(task: &dyn Trainable, helper: &dyn Worker, terms: &Grad
         params.values_mut().copy_from_slice(weights);
         params.merge_low_rank();
         grads.clear();
-        let learnt = task.train_step(
+        let output = task.train_step(
             &params,
             &rows,
             StepContext { seed, epoch: at.epoch, step: at.step, micro_batch: part },
             &mut grads,
         )?;
         into.copy_from_slice(grads.values());
-        Ok(learnt)
+        Ok(output)
     })?;
     Ok(Error::WorkerFinished)
 }

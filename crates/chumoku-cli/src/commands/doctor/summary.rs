@@ -25,8 +25,8 @@ pub(super) fn summary(given: &DoctorInput, checkup: &DoctorReport, findings: &[F
     let mut out = tr!("{rows} rows, {classes} classes\n", "{rows} 行、{classes} クラス\n");
     // Spellings of one label look like wrong labels until they are merged.
     let labels = given.dataset.examples.iter().map(|example| example.label.as_str());
-    if let Some(said) = describe_variants(&label_variants(labels)) {
-        out += &wrap(&tr!("First: {said}.", "まず: {said}。"), WIDTH);
+    if let Some(description) = describe_variants(&label_variants(labels)) {
+        out += &wrap(&tr!("First: {description}.", "まず: {description}。"), WIDTH);
         out += "\n\n";
     }
     out += &noise_summary(checkup);

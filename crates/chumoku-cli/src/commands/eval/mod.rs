@@ -22,12 +22,9 @@ use crate::progress::{pluralize, report_source_truncation};
 use crate::report::texts::{format_language_scores, format_translation_scores};
 use crate::report::training::this_model;
 use crate::report::{classes, labels, numbers, paragraph};
-use crate::threads;
-use crate::{ExitCode, UsageError};
+use crate::{ExitCode, UsageError, threads};
 use chumoku::answers::{PredictOptions, load_predictor};
-use chumoku::data::Dataset;
-use chumoku::data::ReadOptions;
-use chumoku::data::format_thousands;
+use chumoku::data::{Dataset, ReadOptions, format_thousands};
 use chumoku::lang::lang;
 use chumoku::train::{LanguageScores, Scores, SeenTexts, TranslationScores, network_name};
 use chumoku::{FeatureColumn, ModelKind, Prediction, Predictor, TranslateOptions, UnreadableValues, tr};
@@ -164,7 +161,7 @@ fn report_unread_values(columns: &[FeatureColumn], rows: &[&str]) {
 fn load_labelled_rows(
     args: &EvalArgs,
     model: Predictor<'_>,
-    seen: Option<&SeenTexts>,
+    training_texts: Option<&SeenTexts>,
 ) -> anyhow::Result<(Dataset, Option<usize>)> {
     let (labels, columns) = (model.labels(), model.columns());
     let mut options = read_options_with_columns(args, columns, true)?;
@@ -177,7 +174,7 @@ fn load_labelled_rows(
     pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
     dataset.check_known_labels(labels)?;
     report_unread_values(columns, &texts);
-    let overlap = report_training_overlap(seen, &texts);
+    let overlap = report_training_overlap(training_texts, &texts);
     Ok((dataset, overlap))
 }
 
@@ -196,7 +193,7 @@ fn print_scores(rows: &[(&str, &Scores)]) -> anyhow::Result<()> {
 }
 
 /// Scores a multi-label model.
-fn eval_labels(args: &EvalArgs, model: Predictor<'_>, seen: Option<&SeenTexts>) -> anyhow::Result<ExitCode> {
+fn eval_labels(args: &EvalArgs, model: Predictor<'_>, training_texts: Option<&SeenTexts>) -> anyhow::Result<ExitCode> {
     let columns = model.columns();
     let mut options = read_options_with_columns(args, columns, false)?;
     options.use_label_spellings(model.labels());
@@ -209,7 +206,7 @@ fn eval_labels(args: &EvalArgs, model: Predictor<'_>, seen: Option<&SeenTexts>) 
     pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
     sets.check_known_labels(model.labels())?;
     report_unread_values(columns, &texts);
-    let overlap = report_training_overlap(seen, &texts);
+    let overlap = report_training_overlap(training_texts, &texts);
     let scores = model.score_labels(&sets.examples, SEED)?;
     let mut out = stdout().lock();
     if args.json {
@@ -236,12 +233,12 @@ fn eval_labels(args: &EvalArgs, model: Predictor<'_>, seen: Option<&SeenTexts>) 
 }
 
 /// Scores a model that predicts numbers.
-fn eval_numbers(args: &EvalArgs, model: Predictor<'_>, seen: Option<&SeenTexts>) -> anyhow::Result<ExitCode> {
+fn eval_numbers(args: &EvalArgs, model: Predictor<'_>, training_texts: Option<&SeenTexts>) -> anyhow::Result<ExitCode> {
     let data = load_number_rows(&args.data, &read_options_with_columns(args, model.columns(), false)?)?;
     let texts: Vec<&str> = data.examples.iter().map(|example| example.text.as_str()).collect();
     pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
     report_unread_values(model.columns(), &texts);
-    let overlap = report_training_overlap(seen, &texts);
+    let overlap = report_training_overlap(training_texts, &texts);
     let (scores, points) = model.score_numbers(&data.examples, SEED)?;
     let mut outcome = OutputFiles::default();
     args.pictures.write(&numbers::scatter(&points), &mut outcome);
@@ -274,7 +271,7 @@ fn eval_numbers(args: &EvalArgs, model: Predictor<'_>, seen: Option<&SeenTexts>)
 fn eval_labels_or_numbers(
     args: &EvalArgs,
     model: Predictor<'_>,
-    seen: Option<&SeenTexts>,
+    training_texts: Option<&SeenTexts>,
 ) -> anyhow::Result<Option<ExitCode>> {
     if model.target().is_one_class() {
         return Ok(None);
@@ -283,12 +280,12 @@ fn eval_labels_or_numbers(
         return Err(errors_unavailable().into());
     }
     if model.predicts_numbers() {
-        return eval_numbers(args, model, seen).map(Some);
+        return eval_numbers(args, model, training_texts).map(Some);
     }
     if args.pictures.is_any_given() {
         return Err(picture_unavailable().into());
     }
-    eval_labels(args, model, seen).map(Some)
+    eval_labels(args, model, training_texts).map(Some)
 }
 
 /// Returns the options with which the model predicts.
@@ -302,17 +299,17 @@ fn predict_options(args: &EvalArgs) -> PredictOptions {
 
 fn eval_predictor(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     let load = || Ok(load_predictor(&args.model, &predict_options(args), &mut report_threshold)?);
-    let (model, seen) = load_with_training_texts(&args.model, load)?;
-    if let Some(code) = eval_labels_or_numbers(args, model, seen.as_ref())? {
+    let (model, training_texts) = load_with_training_texts(&args.model, load)?;
+    if let Some(code) = eval_labels_or_numbers(args, model, training_texts.as_ref())? {
         return Ok(code);
     }
-    let (dataset, seen) = load_labelled_rows(args, model, seen.as_ref())?;
+    let (dataset, overlap) = load_labelled_rows(args, model, training_texts.as_ref())?;
     let (whole, parts) = model.score(&dataset.examples, SEED)?;
     let drawn = write_errors_and_curve(args, &dataset, model.labels(), |texts| model.predict(texts))?;
     if args.json {
         let mut scores = json!({
             "rows": whole.rows,
-            "rows_trained_on": seen,
+            "rows_trained_on": overlap,
             "accuracy": whole.accuracy,
             "macro_f1": whole.macro_f1,
             "scores": whole,

@@ -11,12 +11,12 @@ use serde_json::json;
 use std::io::{Write, stdout};
 
 pub(super) fn eval(args: &EvalArgs, seed: u64) -> anyhow::Result<ExitCode> {
-    let (model, seen): (&TextTagger, _) =
+    let (model, training_texts): (&TextTagger, _) =
         load_with_training_texts(&args.model, || Ok(load::tagger(&args.model, args.precision)?))?;
     let data = load_span_rows(&args.data, &read_options(&args.reading, false)?)?;
     data.check_known_labels(model.labels())?;
     let texts: Vec<&str> = data.examples.iter().map(|row| row.text.as_str()).collect();
-    let overlap = report_training_overlap(seen.as_ref(), &texts);
+    let overlap = report_training_overlap(training_texts.as_ref(), &texts);
     let scores = model.score(&data.examples, seed)?;
     let mut out = stdout().lock();
     if args.json {

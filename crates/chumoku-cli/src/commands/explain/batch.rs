@@ -2,8 +2,6 @@
 
 use super::model::{AttentionModel, Explainer};
 use super::{alignment_figure, attention_flag, figure, layer_and_head_in, layer_and_head_in_alignment, ngrams, tagger};
-use crate::ExitCode;
-use crate::UsageError;
 use crate::answers::stream::open_rows;
 use crate::args::{DataFormat, ExplainArgs, ExplainView};
 use crate::data::columns::{report_missing, required_columns, text_with_values};
@@ -12,6 +10,7 @@ use crate::models::{load, model_name, require_attention};
 use crate::output::OutputPath;
 use crate::pictures::OutputFiles;
 use crate::progress::RowProgress;
+use crate::{ExitCode, UsageError};
 use anyhow::Context;
 use chumoku::data::DataError;
 use chumoku::{FeatureColumn, ModelKind, NgramClassifier, TextTagger, TextTranslator, tr};

@@ -1,16 +1,10 @@
 //! Implements `chumoku explain --errors`: the most confident wrong answers, grouped by the words that caused them.
 
 use super::model::ExplainProgress;
-use crate::args::ExplainArgs;
-use crate::args::ReadArgs;
-use crate::data::columns::report_unread;
-use crate::data::columns::required_columns;
-use crate::data::load_label_rows;
-use crate::data::load_number_rows;
-use crate::data::pairs;
-use crate::data::read_options;
-use crate::models::load;
-use crate::models::model_name;
+use crate::args::{ExplainArgs, ReadArgs};
+use crate::data::columns::{report_unread, required_columns};
+use crate::data::{load_label_rows, load_number_rows, pairs, read_options};
+use crate::models::{load, model_name};
 use crate::pictures::OutputFiles;
 use crate::progress::print_status;
 use crate::terminal::terminal_options;
@@ -36,14 +30,14 @@ pub(super) fn run(args: &ExplainArgs, file: Option<&Path>, lang: Lang) -> anyhow
     let name = model_name(&args.model);
     let options = ErrorOptions { name: &name, top: args.error_args.top(), method: args.method.into() };
     let mut progress = ExplainProgress::for_errors();
-    let mut told = |done, all| progress.show(done, all);
+    let mut report = |done, all| progress.show(done, all);
     let model = load_predictor(args)?;
     let errors = if model.is_multi_label() {
-        model.label_errors(&load_label_sets(args, file, model)?, options, &mut told)?
+        model.label_errors(&load_label_sets(args, file, model)?, options, &mut report)?
     } else if model.predicts_numbers() {
-        model.number_errors(&load_numbers(args, file, model)?, options, &mut told)?
+        model.number_errors(&load_numbers(args, file, model)?, options, &mut report)?
     } else {
-        model.errors(&load_classes(args, file, model)?, options, &mut told)?
+        model.errors(&load_classes(args, file, model)?, options, &mut report)?
     };
     let json = || shorten_numbers(serde_json::to_value(&errors).expect("plain data"));
     let mut outcome = OutputFiles::default();

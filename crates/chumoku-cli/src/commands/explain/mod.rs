@@ -19,7 +19,6 @@ mod ngrams;
 mod rows;
 mod tagger;
 
-use crate::ExitCode;
 use crate::answers::row_output::RowAnswers;
 use crate::args::{ExplainArgs, ExplainView};
 use crate::data::{columns, pairs};
@@ -27,7 +26,7 @@ use crate::models::{load, model_name};
 use crate::pictures::FigureOutputs;
 use crate::report::paragraph;
 use crate::terminal::terminal_options;
-use crate::{UsageError, threads};
+use crate::{ExitCode, UsageError, threads};
 use chumoku::answers::ModelInputs;
 use chumoku::train::{network_name, network_sizes};
 use chumoku::{FeatureColumn, ModelKind, TextClassifier, TranslateOptions, row, tr};

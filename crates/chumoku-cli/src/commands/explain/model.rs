@@ -3,17 +3,9 @@
 use crate::UsageError;
 use crate::args::{AlignedTokens, ExplainArgs, Method, Precision};
 use crate::data::pairs;
-use crate::models::load;
-use crate::models::require_attention;
-use chumoku::FeatureColumn;
-use chumoku::ModelKind;
-use chumoku::TextClassifier;
-use chumoku::TextEmbedder;
-use chumoku::TextGenerator;
+use crate::models::{load, require_attention};
 use chumoku::explain::Patching;
-use chumoku::read_model_folder;
-use chumoku::row;
-use chumoku::tr;
+use chumoku::{FeatureColumn, ModelKind, TextClassifier, TextEmbedder, TextGenerator, read_model_folder, row, tr};
 use chumoku_view::{Explanation, Lang};
 use std::borrow::Cow;
 use std::path::Path;
@@ -166,8 +158,8 @@ impl Explainer<'_> {
         Ok(match self.model {
             AttentionModel::Classifier(model) => {
                 let mut progress = ExplainProgress::new();
-                let asked = (self.method.into(), self.label);
-                model.explain_label(text, &self.name, asked, &mut |done, all| progress.show(done, all))?
+                let requested = (self.method.into(), self.label);
+                model.explain_label(text, &self.name, requested, &mut |done, all| progress.show(done, all))?
             }
             AttentionModel::Generator(model) => model.explain(text, &self.name)?,
             AttentionModel::Encoder(model) => model.explain(text, self.target, &self.name)?,
@@ -249,7 +241,7 @@ impl Explainer<'_> {
             Lang::En => format!("Without {heads}:"),
             Lang::Ja => format!("{heads}を無効にすると："),
         };
-        Ok(found.iter().fold(first, |said, changed| said + "\n" + &changed.to_text(lang)))
+        Ok(found.iter().fold(first, |lines, changed| lines + "\n" + &changed.to_text(lang)))
     }
 }
 

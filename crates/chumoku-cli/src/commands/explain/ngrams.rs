@@ -2,13 +2,12 @@
 
 use super::model::join_second_text;
 use super::{attention_flag, figure};
-use crate::ExitCode;
-use crate::UsageError;
 use crate::args::ExplainArgs;
 use crate::models::{load, model_name};
 use crate::pictures::FigureOutputs;
 use crate::report::fit;
 use crate::terminal::terminal_options;
+use crate::{ExitCode, UsageError};
 use chumoku::lang::sanitize;
 use chumoku::{ModelKind, NgramEffect, tr};
 use chumoku_view::{Lang, render, to_html, to_json};

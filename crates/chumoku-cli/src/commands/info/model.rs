@@ -6,8 +6,7 @@ use crate::report::wrap;
 use chumoku::Predictor;
 use chumoku::data::format_thousands;
 use chumoku::hierarchy::Hierarchy;
-use chumoku::lang::lang;
-use chumoku::lang::sanitize;
+use chumoku::lang::{lang, sanitize};
 use chumoku::nn::{BackboneConfig, EncoderConfig};
 use chumoku::train::{network_name, network_sizes};
 use chumoku::{
@@ -151,15 +150,15 @@ impl ModelInfo {
     }
 
     /// Adds the levels that `--abstain` can promise.
-    fn abstention(&mut self, caution: Option<&AbstentionCalibration>) {
-        let Some(caution) = caution.filter(|caution| !caution.steps.is_empty()) else { return };
-        let can = |share: &f64| match caution.levels.is_empty() {
-            true => caution.threshold_for(*share).is_some(),
-            false => caution.level_thresholds(*share).iter().any(Option::is_some),
+    fn abstention(&mut self, calibration: Option<&AbstentionCalibration>) {
+        let Some(calibration) = calibration.filter(|calibration| !calibration.steps.is_empty()) else { return };
+        let can = |share: &f64| match calibration.levels.is_empty() {
+            true => calibration.threshold_for(*share).is_some(),
+            false => calibration.level_thresholds(*share).iter().any(Option::is_some),
         };
         let shares: Vec<f64> = ABSTAIN_LEVELS.into_iter().filter(can).collect();
         self.put("abstain", shares.clone());
-        let rows = format_thousands(caution.rows);
+        let rows = format_thousands(calibration.rows);
         let text = match shares.is_empty() {
             true => tr!(
                 "no level can be promised: {rows} validation rows are too few",

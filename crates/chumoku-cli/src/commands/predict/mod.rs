@@ -1,5 +1,5 @@
-//! Implements `chumoku predict`: the class, labels or number of the given texts, or of every row of a file or of
-//! standard input, as a stream.
+//! Implements `chumoku predict`: the class, labels or number of given texts, or of each row of a file or of standard
+//! input, as a stream.
 //!
 //! # Files
 //!
@@ -9,7 +9,6 @@ mod tagger;
 
 pub(crate) use tagger::cannot_divide_conll;
 
-use crate::ExitCode;
 use crate::answers::row_output::RowAnswers;
 use crate::answers::shard::{self, ShardPlan};
 use crate::answers::stream::{CommandInput, StreamOptions, stream};
@@ -17,7 +16,7 @@ use crate::args::{PredictArgs, ReadArgs};
 use crate::data::{columns, pairs};
 use crate::models::load::report_threshold;
 use crate::progress::print_status;
-use crate::{UsageError, threads};
+use crate::{ExitCode, UsageError, threads};
 use chumoku::answers::{AbstentionReason, Answer, AnswerDecision, ModelInputs, RowPredictor, load_predictor};
 use chumoku::lang::sanitize;
 use chumoku::{ModelKind, UnreadableValues, row, tr};

@@ -11,8 +11,7 @@ use crate::terminal::color_depth;
 use crate::{ExitCode, UsageError};
 use chumoku::answers::{load_tagger, span_format, span_values, tagged_text_json};
 use chumoku::data::{is_conll, load_spans};
-use chumoku::lang::lang;
-use chumoku::lang::sanitize;
+use chumoku::lang::{lang, sanitize};
 use chumoku::{PredictedSpan, TextTagger, tr};
 use chumoku_view::{MAX_SPANNED_TEXTS, spans_to_html};
 use std::io::{IsTerminal, Write, stdout};
@@ -27,11 +26,11 @@ pub(super) fn row_predictor(args: &PredictArgs) -> anyhow::Result<RowAnswers<'st
 fn row_answers<'a>(
     model: &'a TextTagger,
     as_objects: bool,
-    mut seen: impl FnMut(&[&str], &[Vec<PredictedSpan>]) + Send + 'a,
+    mut observe: impl FnMut(&[&str], &[Vec<PredictedSpan>]) + Send + 'a,
 ) -> RowAnswers<'a> {
     let answer = move |texts: &[&str]| {
         let found = model.predict(texts)?;
-        seen(texts, &found);
+        observe(texts, &found);
         Ok(texts.iter().zip(&found).map(|(text, spans)| span_values(text, spans, as_objects)).collect())
     };
     RowAnswers { form: span_format(as_objects), answer: Box::new(answer) }

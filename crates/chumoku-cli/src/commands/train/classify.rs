@@ -4,8 +4,6 @@ use super::continued::OldRowSource;
 use super::{
     TrainSession, check_watch_text, continued, hierarchy, load_all, masked, report_file_differences, report_variants,
 };
-use crate::ExitCode;
-use crate::UsageError;
 use crate::args::{Architecture, BuiltinData, TrainArgs};
 use crate::data::{
     builtin_class_rows, builtin_coin_flips, builtin_pronouns, builtin_reviews, load_class_rows, read_options,
@@ -14,7 +12,7 @@ use crate::data::{
 use crate::report::training::{optional_sections, scored_on_heading};
 use crate::report::{abstain_summary, classes, free_lines, paragraph};
 use crate::shell::shell_quoted;
-use chumoku::ModelKind;
+use crate::{ExitCode, UsageError};
 use chumoku::builtin::{self, PronounAttention, PronounExample};
 use chumoku::data::{LabelOptions, ReadOptions, merge_labels, options_for_all_files};
 use chumoku::lang::lang;
@@ -22,7 +20,7 @@ use chumoku::train::{
     BaseModel, DataSource, Scores, SourceData, TrainOptions, TrainingData, check_tune, network_name, train,
     train_ngram_classifier, tune, tune_ngrams,
 };
-use chumoku::{stages, tr};
+use chumoku::{ModelKind, stages, tr};
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
@@ -131,8 +129,8 @@ fn print_summary(metrics: &Value, noun: &str, story: &str, next: &str, advice: &
     );
     let levels = classes::level_table(&rows);
     let levels = if levels.is_empty() { levels } else { format!("\n{levels}") };
-    let asked = optional_sections(metrics);
-    let below = format!("{asked}\n{next}{}\n", paragraph(advice));
+    let sections = optional_sections(metrics);
+    let below = format!("{sections}\n{next}{}\n", paragraph(advice));
     let room = free_lines(&[&above, &levels, &below]);
     write!(std::io::stdout().lock(), "{above}{levels}{}{below}", classes::short_class_table(whole, room))?;
     Ok(())
@@ -146,7 +144,7 @@ fn builtin_data(args: &TrainArgs) -> Option<BuiltinData> {
 /// The smallest attention to the noun that the report mentions.
 const MIN_NOUN_WEIGHT: f32 = 0.5;
 
-/// Describes where a model trained on the built-in pronouns looks from the word that decides.
+/// Describes the attention of a model of the built-in pronouns from the deciding word to the noun.
 fn pronoun_line(example: &PronounExample, found: &PronounAttention) -> String {
     let [word, noun] = [example.quality, example.noun].map(|word| lang().quoted(word));
     let (layer, head, percent) = (found.layer + 1, found.head + 1, 100.0 * found.weight);
@@ -157,8 +155,8 @@ fn pronoun_line(example: &PronounExample, found: &PronounAttention) -> String {
     paragraph(&text) + "\n"
 }
 
-/// Lists the commands for a sentence of the built-in pronouns with both endings, and for the head that looks at the
-/// noun.
+/// Lists the commands for a sentence of the built-in pronouns with both endings, and for the head that attends to
+/// the noun.
 fn pronoun_commands(place: &Path, [tired, wet]: &[PronounExample; 2], found: Option<&PronounAttention>) -> [String; 2] {
     let place = shell_quoted(&place.display().to_string());
     let head = found.map(|found| format!(" --layer {} --head {}", found.layer + 1, found.head + 1)).unwrap_or_default();

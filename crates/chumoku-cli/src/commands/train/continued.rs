@@ -3,20 +3,12 @@
 use crate::args::{Architecture, TaskName, TrainArgs};
 use crate::progress::print_status;
 use crate::{UsageError, output};
-use chumoku::ModelKind;
-use chumoku::RecurrentCell;
 use chumoku::data::{Append, LabelOptions, ReadOptions, format_thousands};
-use chumoku::lang::lang;
-use chumoku::lang::sanitize;
 use chumoku::lang::wording::list_names;
+use chumoku::lang::{lang, sanitize};
 use chumoku::nn::BackboneKind;
-use chumoku::row;
-use chumoku::tr;
-use chumoku::train::BaseModel;
-use chumoku::train::DataSource;
-use chumoku::train::PredictionKind;
-use chumoku::train::ReplayData;
-use chumoku::train::SourceData;
+use chumoku::train::{BaseModel, DataSource, PredictionKind, ReplayData, SourceData};
+use chumoku::{ModelKind, RecurrentCell, row, tr};
 use std::path::{Path, PathBuf};
 
 /// The word that turns replay off.
@@ -73,7 +65,7 @@ pub(super) fn base_model(args: &mut TrainArgs) -> anyhow::Result<Option<(BaseMod
     }
     let task = task_of(known.predicts);
     let is_other_task =
-        args.task.is_some_and(|asked| asked != task) || args.multi_label.is_given() && task != TaskName::Labels;
+        args.task.is_some_and(|requested| requested != task) || args.multi_label.is_given() && task != TaskName::Labels;
     let refused = [
         ("--task", is_other_task),
         ("--model", args.model.is_some()),
@@ -105,8 +97,8 @@ pub(super) fn base_model(args: &mut TrainArgs) -> anyhow::Result<Option<(BaseMod
         }
         return Err(UsageError(problem).into());
     }
-    if let Some(asked) = args.hierarchy.take() {
-        known.set_hierarchy(&asked)?;
+    if let Some(requested) = args.hierarchy.take() {
+        known.set_hierarchy(&requested)?;
     }
     args.reading.feature_columns = known.column_requests();
     if let Some(folder) = &args.from {
@@ -153,11 +145,10 @@ fn uses_encoder_only(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Res
     Ok(true)
 }
 
-/// Reads a file of the task.
 /// Loads a file with options for rows and for labels.
 pub(super) type FileLoader<'a, F> = &'a dyn Fn(&Path, &ReadOptions, &LabelOptions) -> anyhow::Result<F>;
 
-/// Where old rows come from.
+/// The source of old rows: a loader of files, or the built-in data.
 pub(super) struct OldRowSource<'a, D: ReplayData> {
     pub(super) options: &'a ReadOptions,
     pub(super) load: FileLoader<'a, D::File>,
@@ -221,8 +212,8 @@ pub(super) fn continued_data<D: ReplayData<File: Append>>(
         print_status(["note", "注記"], &text);
     }
     let mut data = D::add_new(known, old.as_ref(), new, replays)?;
-    let seen = known.seen_held_out_note(&data.new_held_out_texts());
-    data.notes().extend(seen);
+    let note = known.seen_held_out_note(&data.new_held_out_texts());
+    data.notes().extend(note);
     let [old, new] = [old.as_ref().map_or(0, D::num_rows), count_of_new].map(format_thousands);
     let added = added_labels(known, &data);
     let folder = folder.display();
@@ -358,13 +349,13 @@ fn old_rows<D: ReplayData<File: Append>>(
     }
     if given.is_empty() {
         let names: Vec<String> = known.sources.iter().map(|source| source.train.clone()).collect();
-        let (joined, asked) = (names.join(lang().pick(", ", "、")), names.join(" --old "));
+        let (joined, flags) = (names.join(lang().pick(", ", "、")), names.join(" --old "));
         return Err(UsageError(tr!(
             "--from {folder}: the rows of {joined} have changed since the model was trained; name a file with the original rows with --old FILE, or use \
-             the current ones with --old {asked}, or train on the new rows only with --old none; if new rows were added to the file, put them into a \
+             the current ones with --old {flags}, or train on the new rows only with --old none; if new rows were added to the file, put them into a \
              separate file",
             "--from {folder}: {joined} の行が、学習に使ったときから変わっています。元の内容のファイルを --old で指定するか、今の内容でよければ\
-             --old {asked} と指定するか、--old none で新しいデータだけから学習してください。新しい行を書き足したときは、新しい行だけを別の\
+             --old {flags} と指定するか、--old none で新しいデータだけから学習してください。新しい行を書き足したときは、新しい行だけを別の\
              ファイルにしてください"
         ))
         .into());

@@ -3,39 +3,38 @@
 use crate::progress::print_status;
 use chumoku::data::{Dataset, MultiLabelDataset, format_thousands};
 use chumoku::hierarchy::{Hierarchy, HierarchySource};
-use chumoku::lang::lang;
-use chumoku::lang::sanitize;
+use chumoku::lang::{lang, sanitize};
 use chumoku::tr;
 
 /// Returns the tree of a file's classes, if they form one, and reports it. Renames the labels of all files to those of
 /// the tree.
 pub(super) fn class_tree(
-    asked: Option<&str>,
+    requested: Option<&str>,
     dataset: &mut Dataset,
     others: [&mut Option<Dataset>; 2],
 ) -> anyhow::Result<Option<Hierarchy>> {
-    let Some((tree, paths)) = HierarchySource::build_class_tree(asked, dataset, others)? else { return Ok(None) };
+    let Some((tree, paths)) = HierarchySource::build_class_tree(requested, dataset, others)? else { return Ok(None) };
     let counts: Vec<usize> = (1..=tree.depth()).map(|level| tree.count_at_level(level)).collect();
     let counts = format_counts(&counts);
     let what = tr!("{counts} classes", "クラス数は {counts}");
-    print_status(["levels", "階層"], &describe_tree(&tree, &paths, &what, asked.is_none()));
+    print_status(["levels", "階層"], &describe_tree(&tree, &paths, &what, requested.is_none()));
     Ok(Some(tree))
 }
 
 /// Returns the tree of a file's labels for multi-label data, if they form one, and reports it. Adds the ancestors of
 /// each label to its row.
 pub(super) fn label_tree(
-    asked: Option<&str>,
+    requested: Option<&str>,
     sets: &mut MultiLabelDataset,
     others: [&mut Option<MultiLabelDataset>; 2],
 ) -> anyhow::Result<Option<Hierarchy>> {
-    let Some((tree, paths)) = HierarchySource::build_label_tree(asked, sets, others)? else { return Ok(None) };
+    let Some((tree, paths)) = HierarchySource::build_label_tree(requested, sets, others)? else { return Ok(None) };
     let mut counts = vec![0; tree.depth()];
     tree.nodes().iter().enumerate().for_each(|(label, _)| counts[tree.path(label).len() - 1] += 1);
     let counts = format_counts(&counts);
     let what = tr!("{counts} labels", "ラベル数は {counts}");
     let above = lang().pick("; rows also get the ancestors of their labels", "。各行には上位のラベルも付けます");
-    print_status(["levels", "階層"], &(describe_tree(&tree, &paths, &what, asked.is_none()) + above));
+    print_status(["levels", "階層"], &(describe_tree(&tree, &paths, &what, requested.is_none()) + above));
     Ok(Some(tree))
 }
 

@@ -3,22 +3,19 @@
 use super::classify::{check_ngrams, next_commands, own_commands};
 use super::continued::OldRowSource;
 use super::{TrainSession, check_watch_text, continued, hierarchy, load_all, report_file_differences, report_variants};
-use crate::ExitCode;
-use crate::UsageError;
 use crate::args::{Architecture, TrainArgs};
 use crate::data::{load_label_rows, read_options, report_columns};
 use crate::progress::print_status;
 use crate::report::training::{optional_sections, scored_on_heading};
 use crate::report::{abstain_summary, free_lines, labels, paragraph};
+use crate::{ExitCode, UsageError};
 use chumoku::data::{format_thousands, options_for_all_files};
-use chumoku::lang::lang;
-use chumoku::lang::sanitize;
-use chumoku::tr;
+use chumoku::lang::{lang, sanitize};
 use chumoku::train::{
     BaseModel, DataSource, LabelScores, SourceData, TrainOutcome, TrainingData, network_name, train_labels,
     train_ngram_labels,
 };
-use chumoku::{ModelKind, sorting};
+use chumoku::{ModelKind, sorting, tr};
 use serde_json::Value;
 use std::io::Write;
 use std::time::Instant;

@@ -1,22 +1,18 @@
 //! Trains a language model.
 
 use super::{TrainSession, load_all};
-use crate::ExitCode;
-use crate::UsageError;
 use crate::args::TrainArgs;
 use crate::data::{load_text_documents, read_options};
 use crate::progress::print_status;
 use crate::report::texts::format_language_scores;
 use crate::report::wrap;
 use crate::shell::shell_quoted;
-use chumoku::Lang;
-use chumoku::ModelKind;
-use chumoku::data::format_thousands;
-use chumoku::data::{DocumentSplit, MIN_CHARACTERS, VALIDATION_FRACTION};
+use crate::{ExitCode, UsageError};
+use chumoku::data::{DocumentSplit, MIN_CHARACTERS, VALIDATION_FRACTION, format_thousands};
 use chumoku::lang::lang;
 use chumoku::sampling::Sampling;
-use chumoku::tr;
 use chumoku::train::{LanguageModelOutcome, train_language_model};
+use chumoku::{Lang, ModelKind, tr};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;

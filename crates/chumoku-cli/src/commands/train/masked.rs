@@ -1,14 +1,13 @@
 //! Pretrains an encoder on unlabeled text.
 
 use super::{TrainSession, language};
-use crate::ExitCode;
-use crate::UsageError;
 use crate::args::TrainArgs;
 use crate::data::{load_text_documents, read_options};
 use crate::output::OutputPath;
 use crate::progress::{format_duration, print_status};
 use crate::report::{fit, wrap};
 use crate::shell::shell_quoted;
+use crate::{ExitCode, UsageError};
 use chumoku::data::{DocumentSplit, VALIDATION_FRACTION, format_thousands};
 use chumoku::lang::lang;
 use chumoku::train::{FillExample, MaskedOutcome, MaskedScores, OutputFolder, TrainingData, pretrain};

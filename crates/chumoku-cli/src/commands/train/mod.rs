@@ -24,15 +24,13 @@ pub(super) mod tag;
 pub(super) mod translate;
 mod tune;
 
-use crate::ExitCode;
-use crate::UsageError;
 use crate::args::{Architecture, BuiltinData, TaskName, TokenUnit, TrainArgs};
 use crate::data::{pairs, read_options};
 use crate::output::OutputPath;
 use crate::progress::{TrainProgress, format_duration, print_status};
 use crate::report::training::last_epoch_note;
 use crate::shell::shell_quoted;
-use crate::threads;
+use crate::{ExitCode, UsageError, threads};
 use chumoku::data::{
     Append, DataFiles, FileLabels, ReadOptions, TrainingTask, describe_file_differences, describe_variants,
     detect_task, label_variants,
@@ -40,9 +38,8 @@ use chumoku::data::{
 use chumoku::film::WatchedText;
 use chumoku::output::check_folder_writable;
 use chumoku::signals::{Shutdown, ShutdownSignals};
-use chumoku::tr;
 use chumoku::train::{BaseModel, DataSource, Freeze, OutputFolder, TrainEvent, TrainOptions, Training, TrainingData};
-use chumoku::{ModelKind, has_checkpoints};
+use chumoku::{ModelKind, has_checkpoints, tr};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use std::io::Write;
@@ -409,7 +406,7 @@ impl<'a> TrainSession<'a> {
     /// Reports how to start again if there is nothing to resume, and returns the exit code.
     fn report_interrupted_early(&self) -> ExitCode {
         let again = restart_command(crate::invocation::command_words(), self.args, &self.folder.path);
-        let said = match self.args.reading.pipe_buffer.is_empty() {
+        let message = match self.args.reading.pipe_buffer.is_empty() {
             true => tr!(
                 "interrupted: nothing was trained yet; start again with  {again}",
                 "中断しました。まだ何も学習していません。最初から始めるには  {again}"
@@ -420,7 +417,7 @@ impl<'a> TrainSession<'a> {
                 "中断しました。まだ何も学習していません。パイプから来たものと同じデータを渡して最初から始めてください:  {again}"
             ),
         };
-        say!("{said}");
+        say!("{message}");
         ExitCode::from(EXIT_INTERRUPTED)
     }
 
@@ -430,7 +427,7 @@ impl<'a> TrainSession<'a> {
             return self.report_interrupted_early();
         }
         let again = resume_command(crate::invocation::command_words(), self.args, &self.folder.path);
-        let said = match self.args.reading.pipe_buffer.is_empty() {
+        let message = match self.args.reading.pipe_buffer.is_empty() {
             true => tr!("interrupted: continue with  {again}", "中断しました。続けるには  {again}"),
             // Piped data must be sent again.
             false => tr!(
@@ -438,7 +435,7 @@ impl<'a> TrainSession<'a> {
                 "中断しました。パイプから来たものと同じデータを渡して続けてください:  {again}"
             ),
         };
-        say!("{said}");
+        say!("{message}");
         ExitCode::from(EXIT_INTERRUPTED)
     }
 

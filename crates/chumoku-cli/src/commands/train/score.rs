@@ -3,20 +3,18 @@
 use super::classify::{check_ngrams, next_commands, own_commands};
 use super::continued::OldRowSource;
 use super::{TrainSession, check_watch_text, continued, load_all};
-use crate::ExitCode;
-use crate::UsageError;
 use crate::args::{Architecture, TrainArgs};
 use crate::data::{load_number_rows, read_options, report_columns};
 use crate::progress::print_status;
 use crate::report::training::{optional_sections, scored_on_heading};
 use crate::report::{abstain_summary, free_lines, numbers, paragraph};
-use chumoku::ModelKind;
+use crate::{ExitCode, UsageError};
 use chumoku::data::{LabelOptions, ReadOptions, format_thousands, options_for_all_files};
 use chumoku::train::{
     BaseModel, DataSource, NumberScores, SourceData, TrainOutcome, TrainingData, format_value, network_name,
     train_ngram_number, train_number,
 };
-use chumoku::{NumberLabel, tr};
+use chumoku::{ModelKind, NumberLabel, tr};
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;

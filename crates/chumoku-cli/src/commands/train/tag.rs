@@ -10,8 +10,7 @@ use crate::report::{paragraph, spans};
 use crate::shell::shell_quoted;
 use crate::{ExitCode, UsageError};
 use chumoku::data::{LabelOptions, ReadOptions, SpanDataset, SpanUnit, format_thousands};
-use chumoku::lang::lang;
-use chumoku::lang::sanitize;
+use chumoku::lang::{lang, sanitize};
 use chumoku::train::{BaseModel, DataSource, SourceData, TaggerData, train_tagger};
 use chumoku::{ModelKind, sorting, tr};
 use std::collections::HashMap;
@@ -62,13 +61,13 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
             writeln!(out, "{}\n", paragraph(&warning))?;
         }
         writeln!(out, "{}\n", scored_on_heading(&outcome.metrics, outcome.test.rows))?;
-        let seen = lang().pick("baseline: training names", "比較対象: 学習データの名前");
+        let baseline = lang().pick("baseline: training names", "比較対象: 学習データの名前");
         let mut rows = vec![(this_model(), &outcome.test)];
         if let Some([crf, network]) = &outcome.parts {
             rows.push((lang().pick("network alone", "ネットワーク単独"), network));
             rows.push((lang().pick("random field alone", "条件付き確率場単独"), crf));
         }
-        rows.push((seen, &outcome.dictionary));
+        rows.push((baseline, &outcome.dictionary));
         writeln!(out, "{}", spans::comparison(&rows))?;
         write!(out, "{}", spans::kind_table(&outcome.test))?;
         write!(out, "{}", format_changes(&outcome.metrics["further"]))?;

@@ -101,7 +101,7 @@ pub(crate) fn choose_columns(
         options.label.as_deref().map(|requested| chooser.requested_column(ColumnRole::Label, requested)).transpose()?;
     let pair = match options.text.as_deref() {
         _ if !options.pairs => None,
-        Some(wanted) => chooser.requested_pair(wanted)?.map(|pair| (pair, why_text)),
+        Some(requested) => chooser.requested_pair(requested)?.map(|pair| (pair, why_text)),
         None => chooser.pair_by_name().map(|pair| (pair, lang().pick("their names", "列名から"))).or_else(|| {
             // A model of pairs needs two columns to predict rows.
             let only = options.faults_in_place && layout.columns.len() == 2 && !layout.has_names();
@@ -111,7 +111,7 @@ pub(crate) fn choose_columns(
     let second = pair.map(|(pair, _)| pair[1]);
     let asked_text = match (pair, options.text.as_deref()) {
         (Some((pair, _)), _) => Some(pair[0]),
-        (None, wanted) => wanted.map(|requested| chooser.requested_column(ColumnRole::Text, requested)).transpose()?,
+        (None, name) => name.map(|requested| chooser.requested_column(ColumnRole::Text, requested)).transpose()?,
     };
     if let Some(text) = asked_label.filter(|_| asked_text == asked_label || second == asked_label) {
         let column = layout.columns[text].clone();
@@ -253,7 +253,7 @@ impl<'a> ColumnChooser<'a> {
             let beside = match &of.value {
                 Some(value) => FeatureSource::Value(value.clone()),
                 None => FeatureSource::Column(self.requested_column(ColumnRole::Feature, &of.name).map_err(|error| match error {
-                    DataError::NoSuchColumn { path, role, wanted: requested, columns, .. } if of.is_required => {
+                    DataError::NoSuchColumn { path, role, requested, columns, .. } if of.is_required => {
                         let hint = match of.kind {
                             None => tr!(
                                 "; the model reads it: add the column (an empty one is a missing value), or give one value \
@@ -267,7 +267,7 @@ impl<'a> ColumnChooser<'a> {
                                 "。モデルがこの列を読みます。列を加えてください（空欄は欠損として扱います）"
                             ),
                         };
-                        DataError::NoSuchColumn { path, role, wanted: requested, columns, hint }
+                        DataError::NoSuchColumn { path, role, requested, columns, hint }
                     }
                     other => other,
                 })?),
@@ -300,7 +300,7 @@ impl<'a> ColumnChooser<'a> {
             _ => Err(DataError::NoSuchColumn {
                 path: self.layout.path.clone(),
                 role,
-                wanted: requested.to_owned(),
+                requested: requested.to_owned(),
                 columns: self.describe_all(),
                 hint: self.missing_column_hint(role, requested, named),
             }),
@@ -308,9 +308,9 @@ impl<'a> ColumnChooser<'a> {
     }
 
     /// Returns the two columns that an option names, separated by a comma. `None` if it does not name two.
-    fn requested_pair(&self, wanted: &str) -> Result<Option<[usize; 2]>, DataError> {
+    fn requested_pair(&self, requested: &str) -> Result<Option<[usize; 2]>, DataError> {
         let Some((first, second)) =
-            wanted.split_once(',').filter(|_| self.requested_column(ColumnRole::Text, wanted).is_err())
+            requested.split_once(',').filter(|_| self.requested_column(ColumnRole::Text, requested).is_err())
         else {
             return Ok(None);
         };
@@ -614,5 +614,5 @@ pub(crate) fn no_column_error(
             ),
         ),
     };
-    DataError::NoColumn { path: layout.path.clone(), role, wanted: requested, columns, advice }
+    DataError::NoColumn { path: layout.path.clone(), role, expected: requested, columns, advice }
 }

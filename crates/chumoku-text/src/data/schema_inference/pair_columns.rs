@@ -170,7 +170,7 @@ pub(crate) fn choose_pair(
         .as_deref()
         .map(|requested| chooser.requested_column(ColumnRole::Target, requested))
         .transpose()?;
-    let Some(asked) = source.or(target) else {
+    let Some(given) = source.or(target) else {
         return choose_by_name_or_content(&chooser);
     };
     let other = match (source, target) {
@@ -179,11 +179,11 @@ pub(crate) fn choose_pair(
             return Err(DataError::SameColumn { path: layout.path.clone(), roles, column });
         }
         (Some(source), Some(target)) => return Ok(PairColumns::new((source, target), as_requested())),
-        _ => choose_partner(&chooser, asked, if source.is_some() { ColumnRole::Target } else { ColumnRole::Source })?,
+        _ => choose_partner(&chooser, given, if source.is_some() { ColumnRole::Target } else { ColumnRole::Source })?,
     };
     Ok(match source {
         Some(source) => PairColumns { source, target: other.0, source_why: as_requested(), target_why: other.1 },
-        None => PairColumns { source: other.0, target: asked, source_why: other.1, target_why: as_requested() },
+        None => PairColumns { source: other.0, target: given, source_why: other.1, target_why: as_requested() },
     })
 }
 
@@ -251,7 +251,7 @@ pub(crate) fn evident_pair(layout: &TableLayout, rows: &[&Record], options: &Rea
         return None;
     }
     let is_named = layout.has_names() && pair_by_names(&layout.columns).is_some();
-    let is_asked = options.text.is_some() && options.label.is_some();
+    let is_requested = options.text.is_some() && options.label.is_some();
     let is_label = |c: usize| {
         let by_name = layout.has_names() && role_of_name(&layout.columns[c]) == Some(ColumnRole::Label);
         let by_content = profiles[c].is_label_like() && profiles[c].distinct > 1;
@@ -259,7 +259,7 @@ pub(crate) fn evident_pair(layout: &TableLayout, rows: &[&Record], options: &Rea
         if is_named { by_name && by_content } else { by_name || by_content }
     };
     let mut others = (0..profiles.len()).filter(|&c| c != columns.source && c != columns.target);
-    if !is_asked && others.any(is_label) {
+    if !is_requested && others.any(is_label) {
         return None;
     }
     let (short, long) = (source.mean_chars.min(target.mean_chars), source.mean_chars.max(target.mean_chars));

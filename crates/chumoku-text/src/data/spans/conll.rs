@@ -90,13 +90,13 @@ impl ConllColumns {
         let width = fields.len();
         let is_universal = width == CONLLU_COLUMNS && fields[0].starts_with(|c: char| c.is_ascii_digit());
         let (word, tag) = if is_universal { (2, 4) } else { (1, width) };
-        let number = |role: ColumnRole, wanted: Option<&String>, default: usize| match wanted {
+        let number = |role: ColumnRole, requested: Option<&String>, default: usize| match requested {
             None => Ok(default),
-            Some(wanted) => {
-                wanted.parse().ok().filter(|n| (1..=width).contains(n)).ok_or_else(|| DataError::NoSuchColumn {
+            Some(requested) => {
+                requested.parse().ok().filter(|n| (1..=width).contains(n)).ok_or_else(|| DataError::NoSuchColumn {
                     path: path.to_owned(),
                     role,
-                    wanted: wanted.clone(),
+                    requested: requested.clone(),
                     columns: tr!("the numbers 1 to {width}", "番号 1〜{width}"),
                     hint: String::new(),
                 })

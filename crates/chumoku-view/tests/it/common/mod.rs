@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod browser;
+pub(crate) mod draw;
 pub(crate) mod figures;
 pub(crate) mod layers;
 pub(crate) mod spreadsheet;

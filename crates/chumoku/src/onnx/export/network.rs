@@ -89,7 +89,7 @@ impl<'a> NetworkExporter<'a> {
         let options = self.config.embeddings;
         let table = self.initializer("embedding.weight")?;
         let mut x = self.op("Gather", &[&table, EXPORT_INPUTS[0]]);
-        if !options.unscaled && options.norm_epsilon.is_none() {
+        if options.is_scaled() {
             let scale = self.scalar((self.config.backbone.d_model() as f64).sqrt() as f32);
             x = self.op("Mul", &[&x, &scale]);
         }
@@ -380,12 +380,12 @@ impl<'a> NetworkExporter<'a> {
 
     /// Returns the mask of visible keys.
     fn visible_mask(&mut self, causal: bool, window: Option<usize>, places: &mut EncoderInputs) -> String {
-        if let Some(seen) = places.visible.get(&window) {
-            return seen.clone();
+        if let Some(visible) = places.visible.get(&window) {
+            return visible.clone();
         }
         let mask = self.cast(EXPORT_INPUTS[1], OnnxElementType::Bool);
         let axes = self.writer.graph.ints(&[1, 2]);
-        let mut seen = self.op("Unsqueeze", &[&mask, &axes]);
+        let mut visible = self.op("Unsqueeze", &[&mask, &axes]);
         if causal || window.is_some() {
             let distance = self.distance(places);
             let mut limits = Vec::new();
@@ -398,11 +398,11 @@ impl<'a> NetworkExporter<'a> {
                 limits.push(self.op("LessOrEqual", &[&far, &most]));
             }
             for limit in limits {
-                seen = self.op("And", &[&seen, &limit]);
+                visible = self.op("And", &[&visible, &limit]);
             }
         }
-        places.visible.insert(window, seen.clone());
-        seen
+        places.visible.insert(window, visible.clone());
+        visible
     }
 
     fn feed_forward(&mut self, config: &EncoderConfig, layer: &str, x: &str) -> Result<String> {
@@ -468,9 +468,9 @@ impl<'a> NetworkExporter<'a> {
                 let last = self.writer.graph.ints(&[2]);
                 let mask = self.op("Unsqueeze", &[&mask, &last]);
                 let hidden = self.scalar(MASKED_SCORE);
-                let seen = self.op("Where", &[&mask, x, &hidden]);
+                let visible = self.op("Where", &[&mask, x, &hidden]);
                 let settings = [("axes", Attribute::Ints(&[1])), ("keepdims", Attribute::Int(0))];
-                Ok(self.writer.graph.op("ReduceMax", &[&seen], &settings))
+                Ok(self.writer.graph.op("ReduceMax", &[&visible], &settings))
             }
             Pooling::Mean | Pooling::MeanSqrtLength => {
                 let mask = self.cast(EXPORT_INPUTS[1], OnnxElementType::Float);
@@ -480,8 +480,8 @@ impl<'a> NetworkExporter<'a> {
                 let count = if self.config.pooling == Pooling::Mean { count } else { self.op("Sqrt", &[&count]) };
                 let last = self.writer.graph.ints(&[2]);
                 let mask = self.op("Unsqueeze", &[&mask, &last]);
-                let seen = self.op("Mul", &[x, &mask]);
-                let sum = self.writer.graph.op("ReduceSum", &[&seen, &second], &[("keepdims", Attribute::Int(0))]);
+                let visible = self.op("Mul", &[x, &mask]);
+                let sum = self.writer.graph.op("ReduceSum", &[&visible, &second], &[("keepdims", Attribute::Int(0))]);
                 Ok(self.op("Div", &[&sum, &count]))
             }
             other => {

@@ -155,14 +155,14 @@ fn compare_spans(
     is_added: &dyn Fn(&Span) -> bool,
     seed: u64,
 ) -> ModelComparison {
-    let worth = |told: &[Vec<Span>]| {
-        let pairs = rows.iter().map(|row| &row.spans[..]).zip(told.iter().map(Vec::as_slice));
+    let worth = |predicted: &[Vec<Span>]| {
+        let pairs = rows.iter().map(|row| &row.spans[..]).zip(predicted.iter().map(Vec::as_slice));
         let all = SpanScores::of(pairs, seed).all;
         [("span_f1", all.f1), ("precision", all.precision), ("recall", all.recall)].into_iter().collect()
     };
-    let part = |told: &[Span], truth: &[Span]| {
-        let right = told.iter().filter(|span| truth.contains(span)).count();
-        [2.0 * right as f64, (told.len() + truth.len()) as f64]
+    let part = |predicted: &[Span], truth: &[Span]| {
+        let right = predicted.iter().filter(|span| truth.contains(span)).count();
+        [2.0 * right as f64, (predicted.len() + truth.len()) as f64]
     };
     let all = is.iter().zip(was).zip(rows);
     let parts: Vec<RatioTerms> = all.map(|((is, was), row)| [part(is, &row.spans), part(was, &row.spans)]).collect();

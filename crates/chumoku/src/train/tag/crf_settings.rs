@@ -44,11 +44,11 @@ pub(super) fn choose_crf_settings(
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<CrfChoice> {
     // With a network, the option for epochs applies to the network.
-    let asked = options.epochs.filter(|_| options.from.is_none());
+    let requested = options.epochs.filter(|_| options.from.is_none());
     if data.valid.iter().all(|row| row.spans.is_empty()) {
-        return Ok(CrfChoice { settings: DEFAULT.0, epochs: asked.unwrap_or(DEFAULT.1), f1: None });
+        return Ok(CrfChoice { settings: DEFAULT.0, epochs: requested.unwrap_or(DEFAULT.1), f1: None });
     }
-    let (settings, epochs, f1) = best_trial(data, options.seed, asked.unwrap_or(MAX_EPOCHS), |epoch, best| {
+    let (settings, epochs, f1) = best_trial(data, options.seed, requested.unwrap_or(MAX_EPOCHS), |epoch, best| {
         let (CrfSettings { rate, penalty }, best, f1) = best;
         observe(TrainEvent::Progress(
             topic_label("model"),
@@ -126,7 +126,7 @@ fn best_trial(
         CANDIDATES.iter().map(|&settings| (CrfTrainer::new(&corpus, settings, seed), (settings, 0, -1.0))).collect();
     let mut best = (DEFAULT.0, 0, -1.0);
     for epoch in 1..=most {
-        let learnt = parallel::map_chunks(&mut runs, 1, |_, run| {
+        let trained = parallel::map_chunks(&mut runs, 1, |_, run| {
             let (fit, mine) = &mut run[0];
             fit.train_epoch()?;
             let f1 = span_f1(rows.iter().map(|(truth, known)| (truth, fit.decode(known))), data.tags());
@@ -135,7 +135,7 @@ fn best_trial(
             }
             Some(())
         });
-        learnt.into_iter().collect::<Option<()>>().ok_or_else(not_finite)?;
+        trained.into_iter().collect::<Option<()>>().ok_or_else(not_finite)?;
         best = runs.iter().fold(best, |best, (_, mine)| if mine.2 > best.2 { *mine } else { best });
         report(epoch, best)?;
         runs.retain(|(_, mine)| epoch < mine.1 + PATIENCE);

@@ -217,9 +217,10 @@ pub(super) fn train_network(
         None => NetworkStart::from_encoder(folder, data)?,
     };
     let tokenizer = &start.tokenizer;
-    let [learnt, judged] = [&data.train, &data.valid].map(|rows| TaggerRows::new(data, rows, tokenizer));
-    let (learnt, judged) = (learnt?, judged?);
-    let lengths: Vec<usize> = learnt.rows.iter().map(|row| row.ids.len() + tokenizer.special_tokens().len()).collect();
+    let [train_rows, valid_rows] = [&data.train, &data.valid].map(|rows| TaggerRows::new(data, rows, tokenizer));
+    let (train_rows, valid_rows) = (train_rows?, valid_rows?);
+    let lengths: Vec<usize> =
+        train_rows.rows.iter().map(|row| row.ids.len() + tokenizer.special_tokens().len()).collect();
     let plan = TaggerPlan::new(&start, data, &lengths, context.options);
     let model = TokenTagger::new(plan.model.clone())?;
     // Without validation rows, the training rows are evaluated.
@@ -232,8 +233,8 @@ pub(super) fn train_network(
         plan: &plan,
         model: &model,
         start: &start,
-        train_rows: learnt,
-        valid_rows: judged,
+        train_rows,
+        valid_rows,
         is_held_out,
         pieces: Vec::new(),
         process_usage: held,

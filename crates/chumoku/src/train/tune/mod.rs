@@ -85,8 +85,8 @@ pub fn tune(
     }
     move_run(&search.folder_of_network(), out)?;
     training.options = options;
-    let mut told = std::mem::replace(&mut training.observe, Box::new(|_| {}));
-    training.observe = Box::new(move |event: super::TrainEvent<'_>| search::forward_progress(event, &mut *told));
+    let mut observe = std::mem::replace(&mut training.observe, Box::new(|_| {}));
+    training.observe = Box::new(move |event: super::TrainEvent<'_>| search::forward_progress(event, &mut *observe));
     let outcome = classify::train_tuned(data, training, Some(tuned))?;
     if !outcome.interrupted {
         remove_work_folder(&folder)?;
