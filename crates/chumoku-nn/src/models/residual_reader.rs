@@ -144,7 +144,7 @@ impl<'a, T: Real> ResidualReader<'a, T> {
         }
         let measures = parallel_try_map(&jobs, |(site, layer, range)| {
             let logits = self.patched([text, other], positions, (*site, *layer), range.clone().collect::<Vec<_>>())?;
-            Ok(logits.outer_iter().map(&measure).collect::<Vec<M>>())
+            Ok::<_, crate::Error>(logits.outer_iter().map(&measure).collect::<Vec<M>>())
         })?;
         let empty = |layers: usize| (0..layers).map(|_| Vec::new()).collect();
         let mut sites = PatchedSites { residual: empty(layers + 1), heads: empty(layers), feed_forward: empty(layers) };

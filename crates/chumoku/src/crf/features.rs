@@ -280,10 +280,10 @@ mod tests {
         ] {
             let units = unit.split(text);
             let found = describe_features(text, &units, unit);
-            let hashes =
+            let ordered_hashes =
                 |features: &[FeatureDescription]| features.iter().map(|feature| feature.hash).collect::<Vec<u64>>();
             let plain = features(text, &units, unit);
-            assert_eq!(found.iter().map(|of_unit| hashes(of_unit)).collect::<Vec<_>>(), plain);
+            assert_eq!(found.iter().map(|of_unit| ordered_hashes(of_unit)).collect::<Vec<_>>(), plain);
             for (at, hidden) in units.iter().enumerate() {
                 let changed = format!("{}{other}{}", &text[..hidden.start], &text[hidden.end..]);
                 let changed = hashes(&changed, unit);
