@@ -6,17 +6,23 @@ use crate::{CountReport, Lang};
 use chumoku::count::StepCost;
 use chumoku::nn::NormOrder;
 
-/// The steps by name, one a line: name, role, formula and source.
+/// The steps by name, one a line: name, role, formula and source. A name may follow that of a network with a step of its
+/// own.
 const STEPS: &str = include_str!("network_map.tsv");
 
 /// Leads from a block to its row in the table.
 const SCRIPT: &str = include_str!("network_map.js");
 
-fn block(step: &StepCost, lang: Lang) -> MapBlock {
-    let known = STEPS.lines().find_map(|line| {
+/// Returns role, formula and source of the step with this name.
+fn find_step(name: &str) -> Option<[&'static str; 3]> {
+    STEPS.lines().find_map(|line| {
         let mut cells = line.split('\t');
-        (cells.next() == Some(step.name)).then(|| [(); 3].map(|()| cells.next().unwrap_or_default()))
-    });
+        (cells.next() == Some(name)).then(|| [(); 3].map(|()| cells.next().unwrap_or_default()))
+    })
+}
+
+fn block(network: &str, step: &StepCost, lang: Lang) -> MapBlock {
+    let known = find_step(&format!("{network}: {}", step.name)).or_else(|| find_step(step.name));
     let [role, formula, source] = known.unwrap_or_default();
     let role = match role {
         "projection" => BlockRole::Projection,
@@ -46,7 +52,7 @@ impl CountReport {
     /// Draws the network as a map: every step with its shape and parameters.
     #[must_use]
     pub fn map(&self, lang: Lang) -> Figure {
-        let blocks: Vec<MapBlock> = self.count.steps.iter().map(|step| block(step, lang)).collect();
+        let blocks: Vec<MapBlock> = self.count.steps.iter().map(|step| block(self.count.network, step, lang)).collect();
         let parameters = chumoku::data::format_thousands_wide(self.count.parameters);
         let name = self.model.as_ref().map_or(self.count.network, |(name, _)| name);
         let subtitle = tr_in!("{parameters} parameters", "パラメータ {parameters} 個", lang);
@@ -76,17 +82,19 @@ impl CountReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chumoku::RecurrentCell;
     use chumoku::count::{CountConfig, NetworkKind};
 
     #[test]
     fn every_step_of_every_network_has_a_formula_and_its_parameters() {
-        let networks = [
+        let mut networks = vec![
             NetworkKind::Attention,
+            NetworkKind::AdditiveAttention,
             NetworkKind::Transformer,
             NetworkKind::Decoder,
             NetworkKind::EncoderDecoder,
-            NetworkKind::Recurrent(chumoku::RecurrentCell::Lstm),
         ];
+        networks.extend(RecurrentCell::ALL.map(NetworkKind::Recurrent));
         for network in networks {
             for norm_order in [NormOrder::Pre, NormOrder::Post] {
                 let config = CountConfig {
@@ -99,7 +107,11 @@ mod tests {
                         3
                     },
                     learned_positions: 64,
-                    num_layers: if network == NetworkKind::Attention { 1 } else { 3 },
+                    num_layers: if matches!(network, NetworkKind::Attention | NetworkKind::AdditiveAttention) {
+                        1
+                    } else {
+                        3
+                    },
                     ..CountConfig::default()
                 };
                 let report = CountReport::new(config, None).unwrap();
@@ -124,5 +136,17 @@ mod tests {
                 assert_eq!(figure.tables()[0].rows.len(), map.blocks.len());
             }
         }
+    }
+
+    #[test]
+    fn additive_attention_has_its_own_formulas() {
+        let config = CountConfig { network: NetworkKind::AdditiveAttention, num_layers: 1, ..CountConfig::default() };
+        let figure = CountReport::new(config, None).unwrap().map(Lang::En);
+        let Content::NetworkMap(map) = &figure.content else { panic!("a map") };
+        for block in &map.blocks {
+            assert_eq!(block.source, "Bahdanau, Cho and Bengio 2015", "{}", block.name);
+        }
+        let scores = map.blocks.iter().find(|block| block.name == "scores").unwrap();
+        assert_eq!((scores.formula, scores.role), ("e = vᵀ tanh(W_Q q + W_K k)", BlockRole::Scores));
     }
 }

@@ -1,4 +1,5 @@
-//! Runs every command of `docs/articles.md` in the order of the page, and checks every name on it.
+//! Runs every command of `docs/articles.md` in the order of the page, and checks every name on it. Runs the commands of
+//! the claims in words in `docs/errata.md`, and checks their numbers.
 
 use crate::common::TestDir;
 use std::collections::HashSet;
@@ -23,6 +24,20 @@ fn words(line: &str) -> Vec<String> {
     }
     words.retain(|word| !word.is_empty());
     words
+}
+
+/// Returns a folder with the files that are shipped, and no others.
+fn shipped_files() -> TestDir {
+    let place = TestDir::new();
+    for folder in ["examples", "crates/chumoku-view/worked"] {
+        fs::create_dir_all(place.path(folder)).unwrap();
+        for file in fs::read_dir(root().join(folder)).unwrap().map(|file| file.unwrap().path()) {
+            if file.is_file() {
+                fs::copy(&file, place.path(folder).join(file.file_name().unwrap())).unwrap();
+            }
+        }
+    }
+    place
 }
 
 /// Dates as people write them, each with its numeric form.
@@ -51,16 +66,7 @@ fn the_repository_has_no_symbolic_links() {
 #[test]
 fn every_command_of_the_page_runs() {
     let page = fs::read_to_string(root().join("docs/articles.md")).unwrap();
-    let place = TestDir::new();
-    // Only what is shipped.
-    for folder in ["examples", "crates/chumoku-view/worked"] {
-        fs::create_dir_all(place.path(folder)).unwrap();
-        for file in fs::read_dir(root().join(folder)).unwrap().map(|file| file.unwrap().path()) {
-            if file.is_file() {
-                fs::copy(&file, place.path(folder).join(file.file_name().unwrap())).unwrap();
-            }
-        }
-    }
+    let place = shipped_files();
     let commands: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("    chumoku ")).collect();
     assert!(commands.len() > 35, "{}", commands.len());
     place.write("some-dates.csv", some_dates());
@@ -76,6 +82,37 @@ fn every_command_of_the_page_runs() {
         assert!(is_well, "chumoku {command}: {run:?}");
         assert!(!run.stdout.is_empty() || args.iter().any(|arg| arg == "--out"), "chumoku {command}: {run:?}");
     }
+}
+
+/// Every number with four decimals is printed by a command of its row, or claimed in the file of the example.
+#[test]
+fn commands_of_the_claims_in_words_show_their_numbers() {
+    let page = fs::read_to_string(root().join("docs/errata.md")).unwrap().replace("\r\n", "\n");
+    let (_, table) = page.split_once("\n## Claims in words\n").unwrap();
+    let place = shipped_files();
+    let mut checked = 0;
+    for row in table.lines().filter(|line| line.starts_with("| ")).skip(1) {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        assert_eq!(cells.len(), 4, "{row}");
+        let mut shown = String::new();
+        for command in cells[3].split('`').skip(1).step_by(2) {
+            let args = words(command.strip_prefix("chumoku ").unwrap_or_else(|| panic!("{row}")));
+            let run = place.run(&args.iter().map(String::as_str).collect::<Vec<_>>());
+            assert!(run.code == 0 || (args[0] == "check" && run.code == 1), "{command}: {run:?}");
+            shown += &run.stdout;
+            for (flag, name) in args.iter().zip(&args[1..]).filter(|(flag, _)| *flag == "--example") {
+                let file = place.path(&format!("crates/chumoku-view/worked/{name}.json"));
+                shown += &fs::read_to_string(file).unwrap_or_else(|error| panic!("{flag} {name}: {error}"));
+            }
+        }
+        assert!(!shown.is_empty() || cells[3] == "–", "{row}");
+        let numbers = cells[2].split(|c: char| !c.is_ascii_digit() && c != '.').map(|number| number.trim_matches('.'));
+        for number in numbers.filter(|number| number.split_once('.').is_some_and(|(_, decimals)| decimals.len() == 4)) {
+            assert!(shown.contains(number), "{number} is not shown\n{row}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 15, "{checked}");
 }
 
 #[test]

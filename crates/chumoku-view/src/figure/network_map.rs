@@ -227,6 +227,12 @@ impl NetworkMap {
                     }
                     self.draw_block(index, [x, top, THIRD, HEIGHT], canvas);
                 }
+                if row.len() == 2 {
+                    // Additive attention does not project its values: the keys themselves pass.
+                    let passing = left + 2.0 * (THIRD + 9.0) + THIRD / 2.0;
+                    line([above.unwrap_or(passing), start], [passing, top], canvas);
+                    line([passing, top], [passing, top + HEIGHT], canvas);
+                }
                 if let Some(from) = memory_from {
                     // Keys and values come from the encoder's output.
                     let (between, y) = (left - 34.0, top - 8.0);

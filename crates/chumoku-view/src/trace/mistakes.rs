@@ -221,10 +221,14 @@ impl<'a> Alternatives<'a> {
             }
             Operation::Scale { of, factor } if step.quantity == Quantity::ScaledScores => {
                 let (of, factor) = (*of, *factor);
+                let d_k = find(Quantity::Q).map(|query| program.value(query).ncols());
                 let mut other = |kind, factor| all.push_operation(kind, Operation::Scale { of, factor });
-                other(Kind::DividedByDk, factor * factor);
                 other(Kind::NotScaled, 1.0);
-                other(Kind::MultipliedByRoot, 1.0 / factor);
+                // Another factor, such as β, says nothing about d_k.
+                if super::formula::inverse_sqrt_of(factor).is_some_and(|width| d_k.is_none_or(|d_k| d_k == width)) {
+                    other(Kind::DividedByDk, factor * factor);
+                    other(Kind::MultipliedByRoot, 1.0 / factor);
+                }
                 if let Some(x) = find_all(&[Quantity::X, Quantity::Embeddings]).first() {
                     other(Kind::DividedByRootOfModel, 1.0 / (program.value(*x).ncols() as f64).sqrt());
                 }

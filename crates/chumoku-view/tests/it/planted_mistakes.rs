@@ -285,6 +285,26 @@ fn a_mistake_in_a_step_that_is_not_stated_is_found_in_the_next_claim() {
     assert_eq!(mistake.text(), "likely mistake, in scaled: divided by d_k instead of √d_k");
 }
 
+/// The square of a factor is 1/d_k only if the factor is 1/√d_k.
+#[test]
+fn another_factor_is_not_called_a_mistake_with_d_k() {
+    let kind = |options: &str, claims: &str| {
+        let file = format!(
+            r#"{{"inputs": {{"Q": [[1, 1]], "K": [[3, 4], [1, 2]]}}{options}, "claims": {{"scaled": [[{claims}]]}}}}"#
+        );
+        check(&file).steps[0].mistake.as_ref().map(|mistake| mistake.kind)
+    };
+    // Scores 7 and 3 of width 2.
+    assert_eq!(kind("", r#""3.5", "1.5""#), Some(MistakeKind::DividedByDk));
+    for options in [r#", "options": {"beta": 0.5}"#, r#", "options": {"scale": 0.3}"#] {
+        for claims in [r#""1.75", "0.75""#, r#""0.63", "0.27""#, r#""14", "6""#, r#""23.3", "10""#] {
+            let found = kind(options, claims);
+            let about_width = [MistakeKind::DividedByDk, MistakeKind::MultipliedByRoot];
+            assert!(found.is_none_or(|kind| !about_width.contains(&kind)), "{options} {claims}: {found:?}");
+        }
+    }
+}
+
 #[test]
 fn usual_roundings_of_constants_are_no_errors() {
     // 7/√2 = 4.9497, and 7/1.41 = 4.9645; 3/√2 = 2.1213, and 3/1.41 = 2.1277.

@@ -1,13 +1,14 @@
-//! Three limits of recurrent networks, measured before training: one state vector, the gradient by distance, and steps
-//! in sequence.
+//! Three limits of recurrent networks. The gradient by distance is measured before training. The state and the steps in
+//! sequence are counted from the shapes, at two lengths.
 
 use super::claims::Claim;
 use crate::Result;
+use crate::count::{CountConfig, NetworkCost, NetworkKind};
 use crate::nn::{
     AttentionInput, Mode, MultiHeadAttention, MultiHeadAttentionConfig, Offsets, Recurrent, RecurrentConfig,
 };
 use crate::params::{Builder, Params};
-use chumoku_kernels::{Philox, RecurrentCell};
+use chumoku_kernels::{MatMut, MatRef, Philox, Precision, Recurrence, RecurrentCell};
 use ndarray::Array2;
 use serde::Serialize;
 
@@ -30,22 +31,30 @@ pub struct GradientByDistance {
     pub shares: Vec<f64>,
 }
 
-/// Three limits of recurrent networks of width 64, next to one layer of attention of the same width.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct RecurrentLimits {
+/// The state and the steps of both networks at one length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LimitCounts {
     /// Tokens in a sequence.
     pub length: usize,
-    /// The gradients of RNN, LSTM, GRU and attention.
-    pub gradients: Vec<GradientByDistance>,
     /// The numbers that an LSTM carries from one token to the next: output and cell state.
     pub state_numbers: usize,
     /// The numbers of all tokens that a query of attention reads: keys and values.
     pub attended_numbers: usize,
-    /// The steps of a recurrent network that must follow each other: one a token.
-    pub recurrent_steps: usize,
-    /// The matrix products of attention that must follow each other, at any length: projections, scores, weighted sum
-    /// and output.
-    pub attention_steps: usize,
+    /// The steps of the LSTM that must wait for each other.
+    pub recurrent_steps: u128,
+    /// The steps of attention that must wait for each other. A layer is one step.
+    pub attention_steps: u128,
+}
+
+/// Three limits of recurrent networks of width 64, next to one layer of attention of the same width.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct RecurrentLimits {
+    /// Tokens in a sequence whose gradients are measured.
+    pub length: usize,
+    /// The gradients of RNN, LSTM, GRU and attention.
+    pub gradients: Vec<GradientByDistance>,
+    /// State and steps at this length and at twice the length, counted from the shapes.
+    pub counts: [LimitCounts; 2],
 }
 
 /// A network that maps a sequence of vectors to another, and its backward pass.
@@ -75,19 +84,58 @@ impl Layer {
     }
 }
 
-/// Measures the limits. The result is the same on every machine, up to rounding.
+/// Measures the gradients and counts the rest. The result is the same on every machine, up to rounding.
 pub(super) fn measure_limits() -> Result<RecurrentLimits> {
     let cells = [RecurrentCell::Rnn, RecurrentCell::Lstm, RecurrentCell::Gru];
     let networks = cells.into_iter().map(Some).chain([None]);
     let gradients = networks.map(gradients_by_distance).collect::<Result<_>>()?;
-    Ok(RecurrentLimits {
-        length: LENGTH,
-        gradients,
-        state_numbers: 2 * WIDTH,
-        attended_numbers: 2 * WIDTH * LENGTH,
-        recurrent_steps: LENGTH,
-        attention_steps: 4,
+    Ok(RecurrentLimits { length: LENGTH, gradients, counts: [limit_counts(LENGTH)?, limit_counts(2 * LENGTH)?] })
+}
+
+/// Counts state and steps for sequences of `length` tokens.
+fn limit_counts(length: usize) -> Result<LimitCounts> {
+    let recurrent = count_network(NetworkKind::Recurrent(RecurrentCell::Lstm), length)?;
+    let attention = count_network(NetworkKind::Attention, length)?;
+    let attended = attention.steps.iter().filter(|step| ["W_K", "W_V"].contains(&step.name));
+    Ok(LimitCounts {
+        length,
+        state_numbers: lstm_state_numbers(length)?,
+        attended_numbers: attended.map(|step| step.shape.iter().product::<usize>()).sum(),
+        recurrent_steps: recurrent.sequential_steps,
+        attention_steps: attention.sequential_steps,
     })
+}
+
+/// Counts one layer for one sequence, as `chumoku count` does.
+fn count_network(network: NetworkKind, length: usize) -> Result<NetworkCost> {
+    let config = CountConfig {
+        network,
+        batch: 1,
+        length,
+        d_model: WIDTH,
+        num_heads: HEADS,
+        num_layers: 1,
+        ..CountConfig::default()
+    };
+    Ok(config.count()?)
+}
+
+/// Runs an LSTM and returns the size of its output and cell state at one token.
+fn lstm_state_numbers(length: usize) -> Result<usize> {
+    let cell = RecurrentCell::Lstm;
+    let gates = cell.gates() * WIDTH;
+    let offsets = [0, length];
+    let recurrence =
+        Recurrence { cell, hidden: WIDTH, offsets: &offsets, is_reversed: false, precision: Precision::default() };
+    let weight = vec![0.0_f64; WIDTH * gates];
+    let mut outputs = vec![0.0_f64; length * WIDTH];
+    let activations = recurrence.forward(
+        MatRef::new(&weight, WIDTH, gates)?.into(),
+        &vec![0.0; gates],
+        vec![0.0; length * gates],
+        MatMut::new(&mut outputs, length, WIDTH)?,
+    )?;
+    Ok((activations.previous_outputs.len() + activations.state.len()) / length)
 }
 
 /// Measures the gradients of a recurrent network, or of attention without a cell.
@@ -142,8 +190,15 @@ impl RecurrentLimits {
     pub(super) fn judge(&self) -> [Claim; 3] {
         let all = ["RNN", "LSTM", "GRU", "attention"].map(|network| self.share(network, 50));
         let [rnn, lstm, gru, attention] = all;
-        let vanishes = rnn.max(lstm).max(gru) < VANISHED && attention > VANISHED;
-        let RecurrentLimits { length, state_numbers, attended_numbers, recurrent_steps, attention_steps, .. } = *self;
+        // NaN is below no limit, so that an unknown gradient has not vanished.
+        let vanishes = [rnn, lstm, gru].iter().all(|share| *share < VANISHED) && attention > VANISHED;
+        let [near, far] = self.counts;
+        let is_fixed = near.state_numbers == far.state_numbers && near.attended_numbers < far.attended_numbers;
+        let is_smaller = self.counts.iter().all(|counts| counts.state_numbers < counts.attended_numbers);
+        let is_serial = near.recurrent_steps < far.recurrent_steps && near.attention_steps == far.attention_steps;
+        let LimitCounts { length, state_numbers, attended_numbers, recurrent_steps, attention_steps } = near;
+        let (far_length, far_state, far_attended) = (far.length, far.state_numbers, far.attended_numbers);
+        let (far_recurrent, far_attention) = (far.recurrent_steps, far.attention_steps);
         [
             Claim::certain(
                 localized!(
@@ -163,12 +218,13 @@ impl RecurrentLimits {
                     "a recurrent network presses all information into one vector of fixed length",
                     "再帰型ネットワークはすべての情報を一つの固定長ベクトルに圧縮する",
                 ),
-                state_numbers < attended_numbers,
+                is_fixed && is_smaller,
                 localized!(
-                    "at width {WIDTH} an LSTM carries {state_numbers} numbers to the next token, at any length; attention \
-                     reads {attended_numbers} numbers of {length} tokens",
-                    "幅 {WIDTH} の LSTM が次のトークンへ渡すのは、長さによらず {state_numbers} 個の数。アテンションは {length} トークンの \
-                     {attended_numbers} 個の数を読む",
+                    "counted from the shapes at width {WIDTH}: of {length} and {far_length} tokens an LSTM carries \
+                     {state_numbers} and {far_state} numbers to the next token, and attention reads {attended_numbers} \
+                     and {far_attended}",
+                    "幅 {WIDTH} の形から数えて、{length} トークンと {far_length} トークンで、LSTM が次のトークンへ渡す数は \
+                     {state_numbers} 個と {far_state} 個、アテンションが読む数は {attended_numbers} 個と {far_attended} 個",
                 ),
             ),
             Claim::certain(
@@ -176,11 +232,12 @@ impl RecurrentLimits {
                     "a recurrent network works through the tokens one after the other",
                     "再帰型ネットワークはトークンを一つずつ順に処理する",
                 ),
-                recurrent_steps > attention_steps,
+                is_serial && recurrent_steps > attention_steps,
                 localized!(
-                    "steps that wait for each other, for {length} tokens: {recurrent_steps}; of attention {attention_steps}, \
-                     at any length",
-                    "{length} トークンで、前の結果を待つステップ数: {recurrent_steps}。アテンションは長さによらず {attention_steps}",
+                    "counted steps that wait for each other, for {length} and {far_length} tokens: {recurrent_steps} and \
+                     {far_recurrent}; of a layer of attention {attention_steps} and {far_attention}",
+                    "前の結果を待つステップを数えると、{length} トークンと {far_length} トークンで {recurrent_steps} と \
+                     {far_recurrent}。アテンションの層では {attention_steps} と {far_attention}",
                 ),
             ),
         ]
@@ -205,5 +262,38 @@ mod tests {
         assert!(attention.iter().all(|share| (0.1..1.0).contains(share)), "{attention:?}");
         assert!((attention[0] / attention[4]).ln().abs() < 0.3, "{attention:?}");
         assert!(limits.judge().iter().all(|claim| claim.verdict == Verdict::Holds));
+    }
+
+    #[test]
+    fn state_and_steps_are_counted() {
+        let counts = [LENGTH, 2 * LENGTH].map(|length| limit_counts(length).unwrap());
+        for (counts, length) in counts.into_iter().zip([LENGTH, 2 * LENGTH]) {
+            let expected = LimitCounts {
+                length,
+                state_numbers: 2 * WIDTH,
+                attended_numbers: 2 * WIDTH * length,
+                recurrent_steps: length as u128,
+                attention_steps: 1,
+            };
+            assert_eq!(counts, expected);
+        }
+    }
+
+    #[test]
+    fn each_claim_can_fail() {
+        let limits = measure_limits().unwrap();
+        let verdict = |limits: &RecurrentLimits, claim: usize| limits.judge()[claim].verdict;
+        // A gradient that is not a number has not vanished, whichever network it belongs to.
+        for network in 0..limits.gradients.len() {
+            let mut unknown = limits.clone();
+            unknown.gradients[network].shares = vec![f64::NAN; GRADIENT_DISTANCES.len()];
+            assert_eq!(verdict(&unknown, 0), Verdict::DoesNotHold, "{network}");
+        }
+        let mut growing = limits.clone();
+        growing.counts[1].state_numbers += 1;
+        assert_eq!(verdict(&growing, 1), Verdict::DoesNotHold);
+        let mut serial = limits;
+        serial.counts[1].attention_steps += 1;
+        assert_eq!(verdict(&serial, 2), Verdict::DoesNotHold);
     }
 }

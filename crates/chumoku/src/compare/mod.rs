@@ -29,7 +29,7 @@ mod step_time;
 pub use crate::scoring::AccuracyDifference;
 pub use article::ArticleResults;
 pub use claims::{Claim, LocalizedText, Verdict};
-pub use limits::{GRADIENT_DISTANCES, GradientByDistance, RecurrentLimits};
+pub use limits::{GRADIENT_DISTANCES, GradientByDistance, LimitCounts, RecurrentLimits};
 pub use median_interval::MedianInterval;
 pub use step_time::{StepTime, TimeGrowth};
 
