@@ -150,7 +150,11 @@ fn recomputed_numbers_match_a_new_trace() {
         // Every computed step has a card, and so has an input that no step reads.
         assert_eq!(expected.len(), page.matches("<details open class=\"step\"").count(), "{name}");
         let computed = new.steps.iter().filter(|step| step.formula.is_some()).count();
-        assert!(expected.len() >= computed && computed > 20, "{name}: {} cards, {computed} steps", expected.len());
+        assert!(
+            expected.len() >= computed && expected.len() > 20,
+            "{name}: {} cards, {computed} steps",
+            expected.len()
+        );
         for (found, expected) in log[11..].iter().zip(&expected) {
             assert_eq!(found, expected, "case {number}");
         }
@@ -246,8 +250,8 @@ fn keyboard_reaches_everything_in_order() {
     let links = " link".repeat(2 + trace.steps.len());
     // In the group, the cards of N, Q, K, V and O begin with an input that no earlier card has.
     let symbols = trace.steps.iter().filter(|step| step.formula.is_some()).map(|step| step.symbol.as_str());
-    let first_of_head = ["N", "Q", "K", "V", "O"];
-    let card = |symbol| if first_of_head.contains(&symbol) { " summary input number" } else { " summary number" };
+    let with_input = ["N", "Q", "K", "V", "O"];
+    let card = |symbol: &str| if with_input.contains(&symbol) { " summary input number" } else { " summary number" };
     let stops = format!("{before}{links} summary{}", symbols.map(card).collect::<String>());
     let count = trace.steps.len().to_string();
     let expected = [
