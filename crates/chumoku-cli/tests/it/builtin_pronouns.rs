@@ -21,9 +21,13 @@ fn only_the_transformer_knows_what_it_means() {
     assert!((0.4..0.6).contains(&accuracy("ngrams")), "{parts}");
     assert!(accuracy("attention") >= 0.99, "{parts}");
     assert!(run.stdout.contains("N-grams are at chance: no run of words decides."), "{run:#?}");
-    // Networks of other instruction sets may let the noun look at the deciding word instead.
     let looks = run.stdout.contains("\"tired\" looks at \"cat\" (");
     assert_eq!(looks, run.stdout.contains(" --layer "), "{run:#?}");
+    // Networks of other instruction sets may let the noun look at the deciding word instead.
+    match [", avx2", ", avx512"].iter().any(|isa| run.stderr.contains(isa)) {
+        true => assert!(looks, "{run:#?}"),
+        false => eprintln!("SKIPPED: the head that looks at the noun is known for AVX2 and AVX-512 only"),
+    }
     // The commands that the report lists, on the same sentence with both endings.
     let listed = run.stdout.lines().find(|line| line.contains("chumoku predict")).unwrap().trim();
     let answers = place.run_shell(listed).assert_success().stdout;
