@@ -195,10 +195,9 @@ fn the_map_has_every_block() {
         assert!(page.contains(&format!(">{} · {name}: ", i + 1)), "{name}");
     }
     assert!(!page.contains(&format!(">{} · ", steps.len() + 1)));
-    // The picture is that of the page.
-    let drawn = |text: &str| text.split("</svg>").next().unwrap().matches("<path").count();
-    assert!(drawn(&picture) > steps.len(), "{}", drawn(&picture));
-    assert_eq!(drawn(&picture), drawn(&page));
+    // The names are drawn as outlines: each block has at least its own.
+    let outlines = picture.matches("<path").count();
+    assert!(outlines > 2 * steps.len(), "{outlines}");
     let bytes = std::fs::read(place.path("map.pdf")).unwrap();
     assert!(bytes.starts_with(b"%PDF-") && bytes.len() > 10_000, "{} bytes", bytes.len());
     // The page has both languages, and a file that cannot be written is an error.

@@ -397,7 +397,7 @@ fn a_language_model_explains_what_it_writes() {
     let own = value["prompt_words"].as_u64().unwrap() as usize;
     let joined = |words: &[&str]| words.concat().replace(char::is_whitespace, "");
     assert_eq!(joined(&words[1..own]), joined(&[prompt]), "{words:?}");
-    assert_eq!(joined(&words[own..]), joined(&[&written]), "{words:?}");
+    assert_eq!(joined(&words[own..]), joined(&[written.as_str()]), "{words:?}");
     let without = place.run(&["explain", "lm", prompt, "--json", "-"]).assert_success().json();
     assert!(without.get("prompt_words").is_none() && without["text"] == prompt, "{without}");
     place.run_rejected(&["explain", shared_model(), TEXT, "--generate", "3"], &["--generate", "language models"]);

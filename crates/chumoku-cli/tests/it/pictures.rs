@@ -352,10 +352,10 @@ fn positions_show_the_requested_dimensions() {
         place.run(&[&["position", "--length", "6", "--json", "-"], args].concat()).assert_success().json()
     };
     let (all, some) = (figure(&[]), figure(&["--dimensions", "0-3,10,20"]));
-    let dimensions = [0, 1, 2, 3, 10, 20];
+    let dimensions = [0usize, 1, 2, 3, 10, 20];
     assert_eq!(some["map"]["columns"]["labels"], serde_json::json!(dimensions.map(|dimension| dimension.to_string())));
     assert_eq!(all["map"]["columns"]["labels"].as_array().unwrap().len(), 32);
-    for position in 0..6 {
+    for position in 0..6usize {
         let row = &some["map"]["values"][position];
         assert_eq!(row.as_array().unwrap().len(), dimensions.len());
         for (j, dimension) in dimensions.into_iter().enumerate() {
