@@ -405,6 +405,7 @@ impl ExplanationWriter<'_> {
                 scale_top: top,
                 corner,
                 first_number: 1,
+                headings: None,
                 is_signed: false,
             };
             panel.lines(self.paint).iter().for_each(|line| self.write_line(line));
