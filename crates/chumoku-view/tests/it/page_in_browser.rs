@@ -796,7 +796,7 @@ fn alignments_have_orders_lines_and_head_ablation() {
 }
 
 /// An explanation of two layers with patching, a lens and the way of its tokens.
-fn with_inner_steps() -> Explanation {
+pub(crate) fn with_inner_steps() -> Explanation {
     let mut e = crate::common::english();
     add_inner_steps(&mut e);
     e
