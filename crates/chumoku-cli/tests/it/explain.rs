@@ -340,7 +340,7 @@ fn labels_and_numbers_are_patched() {
     let words = [["bad", "dirty", "rude", "slow"], ["good", "clean", "kind", "quick"]];
     let rows = |answer: fn(bool, bool) -> String| -> String {
         let row = |i: usize| {
-            let (room, staff) = (i % 2 == 1, i % 3 > 0);
+            let (room, staff) = (!i.is_multiple_of(2), !i.is_multiple_of(3));
             let [a, b] = [words[usize::from(room)][i / 2 % 4], words[usize::from(staff)][i / 3 % 4]];
             format!("the room was {a} and the staff {b},{}\n", answer(room, staff))
         };
