@@ -240,7 +240,7 @@ impl NetworkMap {
                 }
                 // Additive attention does not project its values: the keys themselves pass.
                 let passes = row.len() == 2;
-                let bottom = if passes { top + HEIGHT } else { top };
+                let bottom = top + HEIGHT;
                 match (memory_from, above) {
                     (None, Some(above)) => {
                         // The input branches above the projections, where a residual connection may leave it too.
