@@ -1,7 +1,7 @@
 //! The base model of continued training, as its folder describes it.
 
 use super::data_source::read_metrics;
-use super::{DataSource, SeenTexts};
+use super::{DataSource, TrainingTexts};
 use crate::blend::number::NumberScale;
 use crate::data::SpanUnit;
 use crate::feature_columns::FeatureColumn;
@@ -70,7 +70,7 @@ pub(crate) struct BaseSnapshot {
     /// Identifies the model, in case another takes its place.
     identity: ModelIdentity,
     /// The training and validation texts of the model, and of the base models before it.
-    pub(super) seen: SeenTexts,
+    pub(super) seen: TrainingTexts,
 }
 
 impl BaseSnapshot {
@@ -148,7 +148,7 @@ impl BaseModel {
             sources.clear();
         }
         let data_sha256 = metrics["data_sha256"].as_str().unwrap_or_default().to_owned();
-        let seen = SeenTexts::from_snapshot(folder)?.unwrap_or_default();
+        let seen = TrainingTexts::from_snapshot(folder)?.unwrap_or_default();
         let base = BaseSnapshot { identity: folder.identity().clone(), seen };
         let paths = known.hierarchy.as_ref().map(|tree| HierarchySource::from_tree(tree, folder));
         Ok(Some(BaseModel { sources, data_sha256, base, paths, ..known }))
