@@ -215,7 +215,9 @@ fn hard_attention_and_beta_are_settings_of_training() {
     let settings = "layers=1,width=32,attention=hard,beta=0.5,learn-beta=yes";
     place.train_small("hard", &["--model", "transformer", "--settings", settings]);
     let config = place.json("hard/config.json").to_string();
-    assert!(config.contains("\"hard_attention\":true") && config.contains("\"beta\":0.5"), "{config}");
+    for entry in ["\"hard_attention\":true", "\"beta\":0.5", "\"train_beta\":true"] {
+        assert!(config.contains(entry), "{entry}: {config}");
+    }
     let traced = place.run(&["trace", "--model", "hard", "--text", "good and cheap", "--format", "json"]);
     let traced = traced.assert_success().json();
     let weights = traced["steps"].as_array().unwrap().iter().find(|step| step["name"] == "weights").unwrap();

@@ -1,6 +1,6 @@
 //! The output of `count` for networks and model folders.
 
-use crate::common::TestDir;
+use crate::common::{TestDir, has_fonts};
 use serde_json::Value;
 
 /// The number of parameters of a model, read from the file header without the formulas.
@@ -173,4 +173,34 @@ fn the_output_has_both_languages_and_80_columns() {
             assert_eq!(is_japanese, lang == "ja", "{text}");
         }
     }
+}
+
+/// The page and the pictures have a block for every step of the network.
+#[test]
+fn the_map_has_every_block() {
+    let place = TestDir::new();
+    if !has_fonts() {
+        return;
+    }
+    let network = ["count", "--network", "encoder-decoder", "--layers", "2", "--json"];
+    let files = ["--html", "map.html", "--svg", "map.svg", "--pdf", "map.pdf"];
+    let found = place.run(&[&network[..], &files].concat()).assert_success().json();
+    let steps = found["count"]["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), 40);
+    let (page, picture) = (place.read("map.html"), place.read("map.svg"));
+    let heading = format!("{} parameters", thousands(found["count"]["parameters"].as_u64().unwrap()));
+    assert!(page.contains(&heading) && picture.contains(&heading), "{heading}");
+    for (i, step) in steps.iter().enumerate() {
+        let name = step["name"].as_str().unwrap();
+        assert!(page.contains(&format!(">{} · {name}: ", i + 1)), "{name}");
+    }
+    assert!(!page.contains(&format!(">{} · ", steps.len() + 1)));
+    // The names are drawn as outlines: each block has at least its own.
+    let outlines = picture.matches("<path").count();
+    assert!(outlines > 2 * steps.len(), "{outlines}");
+    let bytes = std::fs::read(place.path("map.pdf")).unwrap();
+    assert!(bytes.starts_with(b"%PDF-") && bytes.len() > 10_000, "{} bytes", bytes.len());
+    // The page has both languages, and a file that cannot be written is an error.
+    assert!(page.contains("ネットワークの地図") && page.contains("Map of the network"));
+    place.run_rejected(&["count", "--svg", "nowhere/map.svg"], &["nowhere"]);
 }

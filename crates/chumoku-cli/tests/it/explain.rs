@@ -332,3 +332,79 @@ fn the_logit_lens_ends_with_the_answer_of_the_network() {
     let plain = place.run(&["explain", shared_model(), TEXT]).assert_success().stdout;
     assert!(!plain.contains("logit lens"));
 }
+
+/// Each label and each threshold of a number has one logit, so the answer whose logit is subtracted is left out.
+#[test]
+fn labels_and_numbers_are_patched() {
+    let place = TestDir::new();
+    let words = [["bad", "dirty", "rude", "slow"], ["good", "clean", "kind", "quick"]];
+    let rows = |answer: fn(bool, bool) -> String| -> String {
+        let row = |i: usize| {
+            let (room, staff) = (i % 2 == 1, i % 3 > 0);
+            let [a, b] = [words[usize::from(room)][i / 2 % 4], words[usize::from(staff)][i / 3 % 4]];
+            format!("the room was {a} and the staff {b},{}\n", answer(room, staff))
+        };
+        (0..160).map(row).collect()
+    };
+    let stars = rows(|room, staff| (1 + 2 * usize::from(room) + 2 * usize::from(staff)).to_string());
+    place.write("stars.csv", format!("text,stars\n{stars}"));
+    let tags =
+        rows(|room, staff| ["", "room", "staff", "room|staff"][usize::from(room) + 2 * usize::from(staff)].into());
+    place.write("tags.csv", format!("text,labels\n{tags}"));
+    let settings = "layers=2,heads=2,width=32,tokens=words,min-count=1";
+    let (text, other) = ("the room was good and the staff rude", "the room was bad and the staff rude");
+    for (model, flags) in [("stars", ["--task", "score"]), ("tags", ["--separator", "|"])] {
+        let file = format!("{model}.csv");
+        let train = ["train", &file, "--out", model, "--model", "transformer", "--settings", settings, "--epochs", "4"];
+        place.run(&[&train[..], &flags].concat()).assert_success();
+        let value = place.run(&["explain", model, text, "--patch", other, "--json", "-"]).assert_success().json();
+        let alone = place.run(&["explain", model, other, "--json", "-"]).assert_success().json();
+        let found = &value["patching"];
+        assert!(found.get("away").is_none() && found["toward"] == value["label"], "{model}: {found}");
+        let tokens = found["tokens"].as_array().unwrap().len();
+        let layers = value["layers"].as_u64().unwrap() as usize;
+        let residual = numbers(&found["residual"]);
+        assert_eq!(residual.len(), (layers + 1) * tokens, "{model}");
+        assert_eq!(numbers(&found["feed_forward"]).len(), layers * tokens, "{model}");
+        // The embedding of the changed word is the whole difference.
+        for (i, x) in residual[..tokens].iter().enumerate() {
+            let expected = f64::from(u8::from(found["tokens"][i] != found["other_tokens"][i]));
+            assert!((x - expected).abs() < 1e-3, "{model}, token {i}: {x}");
+        }
+        assert_eq!(residual[..tokens].iter().filter(|x| **x > 0.5).count(), 1, "{model}");
+        // The logits are those of the network's probability of the label, for both texts.
+        let logits = numbers(&found["differences"]);
+        for (k, of) in [&value, &alone].into_iter().enumerate() {
+            assert_eq!(found["answers"][k]["label"], found["toward"], "{model}");
+            let of_network = of["parts"]["attention"].as_array().unwrap();
+            let own = of_network.iter().find(|one| one["label"] == found["toward"]).unwrap();
+            let [p, own] = [&found["answers"][k], own].map(|one| one["probability"].as_f64().unwrap());
+            assert!((p - own).abs() < 1e-4, "{model}: {p} and {own}");
+            assert!((logits[k] - (p / (1.0 - p)).ln()).abs() < 1e-3, "{model}: {} and {p}", logits[k]);
+        }
+    }
+}
+
+#[test]
+fn a_language_model_explains_what_it_writes() {
+    let place = TestDir::new();
+    place.train_language_model();
+    let prompt = "to be or";
+    let value = place.run(&["explain", "lm", prompt, "--generate", "3", "--json", "-"]).assert_success().json();
+    // The most probable tokens, as `generate` writes them at temperature 0.
+    let greedy = ["generate", "lm", prompt, "--max-tokens", "3", "--temperature", "0", "--json"];
+    let written = place.run(&greedy).assert_success().json()["text"].as_str().unwrap().to_owned();
+    assert!(!written.is_empty());
+    assert_eq!(value["text"], format!("{prompt}{written}"));
+    // The words of the prompt come first.
+    let words: Vec<&str> =
+        value["words"].as_array().unwrap().iter().map(|word| word["text"].as_str().unwrap()).collect();
+    let own = value["prompt_words"].as_u64().unwrap() as usize;
+    let joined = |words: &[&str]| words.concat().replace(char::is_whitespace, "");
+    assert_eq!(joined(&words[1..own]), joined(&[prompt]), "{words:?}");
+    assert_eq!(joined(&words[own..]), joined(&[written.as_str()]), "{words:?}");
+    let without = place.run(&["explain", "lm", prompt, "--json", "-"]).assert_success().json();
+    assert!(without.get("prompt_words").is_none() && without["text"] == prompt, "{without}");
+    place.run_rejected(&["explain", shared_model(), TEXT, "--generate", "3"], &["--generate", "language models"]);
+    place.run_rejected(&["explain", "lm", prompt, "--generate", "0"], &["--generate", "from 1, found 0"]);
+}

@@ -344,3 +344,34 @@ fn language_models_and_translators_have_pictures() {
         &["classifiers, language models and encoders"],
     );
 }
+
+#[test]
+fn positions_show_the_requested_dimensions() {
+    let place = TestDir::new();
+    let figure = |args: &[&str]| {
+        place.run(&[&["position", "--length", "6", "--json", "-"], args].concat()).assert_success().json()
+    };
+    let (all, some) = (figure(&[]), figure(&["--dimensions", "0-3,10,20"]));
+    let dimensions = [0usize, 1, 2, 3, 10, 20];
+    assert_eq!(some["map"]["columns"]["labels"], serde_json::json!(dimensions.map(|dimension| dimension.to_string())));
+    assert_eq!(all["map"]["columns"]["labels"].as_array().unwrap().len(), 32);
+    for position in 0..6usize {
+        let row = &some["map"]["values"][position];
+        assert_eq!(row.as_array().unwrap().len(), dimensions.len());
+        for (j, dimension) in dimensions.into_iter().enumerate() {
+            assert_eq!(row[j], all["map"]["values"][position][dimension], "position {position}, dimension {dimension}");
+        }
+    }
+    let curves = figure(&["--view", "curves", "--dimensions", "1,2"]);
+    let series = curves["curves"]["series"].as_array().unwrap();
+    let names: Vec<&str> = series.iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["dimension 1", "dimension 2"]);
+    for (dimensions, words) in [
+        ("0-99", ["0 to 31", "found 32"]),
+        ("32", ["0 to 31", "found 32"]),
+        ("5-2", ["--dimensions", "found 5-2"]),
+        ("x", ["--dimensions", "found x"]),
+    ] {
+        place.run_rejected(&["position", "--dimensions", dimensions], &words);
+    }
+}

@@ -795,9 +795,15 @@ fn alignments_have_orders_lines_and_head_ablation() {
     assert!(between(&dom, "id=\"off-said\"", "</p>").contains("without 4 &lt;/script&gt;"));
 }
 
-/// An explanation with patching, a lens and the way of its tokens.
+/// An explanation of two layers with patching, a lens and the way of its tokens.
 fn with_inner_steps() -> Explanation {
     let mut e = crate::common::english();
+    add_inner_steps(&mut e);
+    e
+}
+
+/// Adds patching, a lens and the way of its tokens to an explanation with at least six heads and five tokens.
+fn add_inner_steps(e: &mut Explanation) {
     let tokens: Vec<String> = e.pieces.iter().map(|piece| piece.text.clone()).collect();
     let (count, layers, heads) = (tokens.len(), e.layers, e.heads);
     let mut other_tokens = tokens.clone();
@@ -820,7 +826,8 @@ fn with_inner_steps() -> Explanation {
         feed_forward: (0..layers * count).map(number).collect(),
     });
     let depth = |l: usize| {
-        let p = [0.3 + 0.2 * l as f32, 0.5 - 0.2 * l as f32, 0.2];
+        let shift = 0.4 * l as f32 / layers as f32;
+        let p = [0.3 + shift, 0.5 - shift, 0.2];
         let best = usize::from(p[1] > p[0]);
         vec![LensAnswer {
             label: e.probabilities[best].label.clone(),
@@ -841,7 +848,6 @@ fn with_inner_steps() -> Explanation {
         attention: lengths(layers),
         feed_forward: lengths(layers),
     });
-    e
 }
 
 /// Returns the texts of the cells of a grid, row by row.
@@ -917,8 +923,13 @@ fn pages_of_sixty_words_are_small() {
     depth.dim = dim;
     depth.queries = (0..72 * tokens * dim).map(|i| (i as f32).sin()).collect();
     depth.keys.clone_from(&depth.queries);
+    let without = to_html(&e, [5, 0], Lang::En).len();
+    add_inner_steps(&mut e);
     let page = to_html(&e, [5, 0], Lang::En);
-    assert!(page.len() < 2_000_000, "{} bytes", page.len());
+    assert!(page.len() < 2_000_000, "{} bytes, {without} without inner steps", page.len());
+    for name in ["patching", "lens", "residual_path"] {
+        assert!(page.contains(&format!("\"{name}\":{{")), "{name}");
+    }
     // Values weighted by length are still there.
     assert_eq!(page.matches("data-name=\"value_weighted\"").count(), 72);
 }

@@ -3,6 +3,7 @@
 
 use crate::common::draw::Draw;
 use chumoku_view::trace::{CheckReport, ClaimVerdict, LikelyMistake, MistakeKind, WorkedExample};
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 type Matrix = Vec<Vec<f64>>;
@@ -169,32 +170,36 @@ fn first_named(checked: &CheckReport) -> Option<&LikelyMistake> {
 #[test]
 fn planted_mistakes_are_named() {
     let mut draw = Draw::new(46);
-    let (mut right, mut missed) = (0, Vec::new());
-    for trial in 0..204 {
+    let (mut right, mut alone, mut missed) = (HashMap::<MistakeKind, usize>::new(), 0, Vec::new());
+    for trial in 0..17 * KINDS.len() {
         let (kind, forms) = KINDS[trial % KINDS.len()];
         let planted = forms[draw.below(forms.len())];
         let (checked, file) = loop {
             let file = work(&mut draw, planted);
-            // Numbers beyond what a student can write down leave nothing to check, and some mistakes change nothing.
-            if file.contains("NaN") {
-                continue;
-            }
             let checked = check(&file);
+            // Some mistakes change nothing.
             if !checked.ok {
                 break (checked, file);
             }
         };
         match first_named(&checked) {
-            Some(found) if found.kind == kind => right += 1,
+            Some(found) if found.kind == kind => *right.entry(kind).or_default() += 1,
             found => missed.push(format!("{planted:?} was called {found:?}: {file}")),
         }
-        // Nothing after the mistake is a new error, except what rounding hides.
+        // Later steps follow from the numbers that the student wrote down, so they inherit the mistake. Without the
+        // exponential, the weights may be wrong too.
         let wrong = checked.steps.iter().filter(|step| step.verdict == ClaimVerdict::Wrong).count();
-        assert!(wrong >= 1, "{file}");
+        assert!(wrong == 1 || wrong == 2, "{planted:?}: {wrong} steps: {file}");
+        alone += usize::from(wrong == 1);
     }
-    // At least nine in ten, and every kind.
-    assert!(right >= 184, "{right}: {}", missed.join("\n"));
-    println!("{right} of 204; {}", missed.join("\n"));
+    // At least nine in ten, and each kind at least 13 of 17 times.
+    let total: usize = right.values().sum();
+    assert!(total >= 184 && alone >= 184, "{total}, {alone}: {}", missed.join("\n"));
+    for (kind, _) in KINDS {
+        let count = right.get(&kind).copied().unwrap_or(0);
+        assert!(count >= 13, "{kind:?}: {count} of 17: {}", missed.join("\n"));
+    }
+    println!("{total} of {}; {}", 17 * KINDS.len(), missed.join("\n"));
 }
 
 #[test]
@@ -202,29 +207,35 @@ fn no_mistake_is_named_in_correct_calculations() {
     let mut draw = Draw::new(47);
     for _ in 0..500 {
         let file = work(&mut draw, Nothing);
-        if file.contains("NaN") {
-            continue;
-        }
+        // Every number is finite, so no case is left out.
+        assert!(!file.contains("inf") && !file.contains("NaN"), "{file}");
         let checked = check(&file);
         assert!(checked.ok, "{checked:#?}: {file}");
         assert!(checked.steps.iter().all(|step| step.mistake.is_none() && step.wrong == 0 && step.inherited == 0));
     }
 }
 
+/// Returns the kinds of all mistakes, which the source lists one a line.
+fn count_kinds() -> usize {
+    let list = include_str!("../../src/trace/mistakes.rs").split("\nmistakes! {").nth(1).unwrap();
+    list.split("\n}").next().unwrap().lines().filter(|line| !line.trim().is_empty()).count()
+}
+
 fn named(file: &str) -> Vec<Option<MistakeKind>> {
     check(file).steps.iter().map(|step| step.mistake.as_ref().map(|mistake| mistake.kind)).collect()
 }
 
+/// Names every kind that no planted mistake has. The wrong numbers were computed by hand.
 #[test]
 fn mistakes_of_other_kinds_are_named() {
     use MistakeKind as Kind;
-    let scaled = |options: &str, claims: &str| {
-        format!(
-            r#"{{"inputs": {{"scaled": [[0, 1, 2], [2, 0, 1], [1, 1, 0]], "V": [[1, 2, 4], [3, 1, 1], [0, 5, 2]]}},
-                "options": {{{options}}}, "claims": {{{claims}}}}}"#
-        )
+    let file = |inputs: &str, options: &str, claims: &str| {
+        format!(r#"{{"inputs": {{{inputs}}}, "options": {{{options}}}, "claims": {{{claims}}}}}"#)
     };
-    // exp: 1, e = 2.7183, e² = 7.3891; sums 11.1073, 11.1073, 6.4366.
+    let mut seen: HashSet<Kind> = KINDS.iter().map(|(kind, _)| *kind).collect();
+    // exp: 1, e = 2.7183, e² = 7.3891; sums 11.1073, 11.1073, 6.4366, together 28.6512. Without the largest score of the
+    // row: e⁻² = 0.1353, e⁻¹ = 0.3679, 1; sums 1.5032, 1.5032, 2.3679, and of the columns 2.1353, 1.5032, 1.7358.
+    let scores = r#""scaled": [[0, 1, 2], [2, 0, 1], [1, 1, 0]], "V": [[1, 2, 4], [3, 1, 1], [0, 5, 2]]"#;
     for (options, claims, kind) in [
         (
             "",
@@ -247,31 +258,83 @@ fn mistakes_of_other_kinds_are_named() {
         (r#""causal": true"#, r#""masked": [[0, 1, 2], ["-inf", 0, 1], ["-inf", "-inf", 0]]"#, Kind::MaskReversed),
         ("", r#""output": [[3, 11, 5], [2, 9, 10], [4, 3, 5]]"#, Kind::NoSoftmax),
         ("", r#""max": [2, 2, 2]"#, Kind::MaximumOfMatrix),
+        (
+            "",
+            r#""weights": [["0.6652", "1.8083", "4.9155"], ["4.9155", "0.6652", "1.8083"], ["1.1480", "1.1480", "0.4223"]]"#,
+            Kind::NormalizedWithoutMaximum,
+        ),
+        (
+            "",
+            r#""weights": [["0.0122", "0.0331", "0.0900"], ["0.0900", "0.0122", "0.0331"], ["0.1554", "0.1554", "0.0572"]]"#,
+            Kind::NormalizedWithoutMaximum,
+        ),
+        ("", r#""sums": [["2.1353"], ["1.5032"], ["1.7358"]]"#, Kind::ColumnSums),
+        (
+            "",
+            r#""weights": [["0.0349", "0.0949", "0.2579"], ["0.2579", "0.0349", "0.0949"], ["0.0949", "0.0949", "0.0349"]]"#,
+            Kind::SoftmaxOverMatrix,
+        ),
+        // With the largest score subtracted, these would be the exponentials themselves.
+        (
+            r#""subtract_max": false"#,
+            r#""weights": [["0.1353", "0.3679", 1], [1, "0.1353", "0.3679"], [1, 1, "0.3679"]]"#,
+            Kind::DividedByLargest,
+        ),
+        // The means of the columns of V are 4/3, 8/3 and 7/3.
+        (
+            "",
+            r#""output": [["1.333", "2.667", "2.333"], ["1.333", "2.667", "2.333"], ["1.333", "2.667", "2.333"]]"#,
+            Kind::WeightsIgnored,
+        ),
     ] {
-        assert_eq!(named(&scaled(options, claims)).into_iter().flatten().next(), Some(kind), "{claims}");
+        let found = named(&file(scores, options, claims));
+        assert_eq!(found.into_iter().flatten().next(), Some(kind), "{claims}");
+        seen.insert(kind);
     }
-    // Single numbers: a wrong sign, a term left out, and two numbers that changed places.
-    let product = |claim: &str| {
-        format!(r#"{{"inputs": {{"X": [[1, 2], [3, 4]], "W_Q": [[2, -5], [7, 11]]}}, "claims": {{"Q": {claim}}}}}"#)
-    };
-    // 16, 17; 34, 29.
-    assert_eq!(named(&product("[[16, -17], [34, 29]]")), [Some(Kind::WrongSign)]);
-    assert_eq!(named(&product("[[16, 17], [34, 44]]")), [Some(Kind::LeftOutTerm)]);
-    assert_eq!(named(&product("[[16, 17], [29, 34]]")), [Some(Kind::SwappedNumbers)]);
-    assert_eq!(named(&product("[[16, 34], [17, 29]]")), [Some(Kind::TransposedMatrix)]);
-    assert_eq!(named(&product("[[16, 17], [34, 36]]")), [None]);
-    // The mean of the row is 2, the squared deviations sum to 8, and the variance is 8/3.
-    let norm = |claim: &str| {
-        format!(
-            r#"{{"inputs": {{"Q": [[0]], "K": [[0]], "V": [[2, 0, 4]], "X": [[-2, 0, 2]]}},
-                "options": {{"residual": true, "norm": "post"}}, "claims": {{{claim}}}}}"#
-        )
-    };
-    // X + V = 0, 0, 6: mean 2, deviations −2, −2, 4, variance 8, of the sample 12.
-    assert_eq!(named(&norm(r#""residual": [[2, 0, 4]]"#)), [Some(Kind::ResidualLeftOut)]);
-    assert_eq!(named(&norm(r#""final_norm": [["-0.577", "-0.577", "1.155"]]"#)), [Some(Kind::SampleVariance)]);
-    assert_eq!(named(&norm(r#""final_norm": [["-0.250", "-0.250", "0.500"]]"#)), [Some(Kind::RootLeftOut)]);
-    assert_eq!(named(&norm(r#""final_norm": [["0.000", "0.000", "1.732"]]"#)), [Some(Kind::MeanNotSubtracted)]);
+    // X W_Q = 16, 17; 34, 29. First a wrong sign, a term left out, and two numbers that changed places.
+    let product = r#""X": [[1, 2], [3, 4]], "W_Q": [[2, -5], [7, 11]]"#;
+    let with_bias = format!("{product}, \"b_Q\": [1, 2]");
+    // Scores 7, 3, 5 of width 2.
+    let keys = r#""Q": [[1, 1]], "K": [[3, 4], [1, 2], [2, 3]]"#;
+    // X + V = 0, 0, 6: mean 2, deviations −2, −2, 4, variance 8, of the sample 12; normalized −0.707, −0.707, 1.414.
+    let sum = r#""Q": [[0]], "K": [[0]], "V": [[2, 0, 4]], "X": [[-2, 0, 2]]"#;
+    let with_gamma = format!("{sum}, \"gamma\": [2, 3, 0.5]");
+    let post = r#""residual": true, "norm": "post""#;
+    for (inputs, options, claims, kind) in [
+        (product, "", r#""Q": [[16, -17], [34, 29]]"#, Some(Kind::WrongSign)),
+        (product, "", r#""Q": [[16, 17], [34, 44]]"#, Some(Kind::LeftOutTerm)),
+        (product, "", r#""Q": [[16, 17], [29, 34]]"#, Some(Kind::SwappedNumbers)),
+        (product, "", r#""Q": [[16, 34], [17, 29]]"#, Some(Kind::TransposedMatrix)),
+        (product, "", r#""Q": [[16, 17], [34, 36]]"#, None),
+        (product, "", r#""Q": [[1, 2], [3, 4]]"#, Some(Kind::ProjectionLeftOut)),
+        (&with_bias[..], "", r#""Q": [[16, 17], [34, 29]]"#, Some(Kind::LeftOutBias)),
+        // 7/√2 = 4.950, and 7√2 = 9.899.
+        (keys, "", r#""scores": [["4.950", "2.121", "3.536"]]"#, Some(Kind::ScaledEarly)),
+        (keys, "", r#""scaled": [["9.899", "4.243", "7.071"]]"#, Some(Kind::MultipliedByRoot)),
+        (keys, "", r#""scaled": [["2.333", "1.000", "1.667"]]"#, Some(Kind::DividedByLength)),
+        (sum, post, r#""residual": [[2, 0, 4]]"#, Some(Kind::ResidualLeftOut)),
+        (sum, post, r#""final_norm": [["-0.577", "-0.577", "1.155"]]"#, Some(Kind::SampleVariance)),
+        (sum, post, r#""final_norm": [["-0.250", "-0.250", "0.500"]]"#, Some(Kind::RootLeftOut)),
+        (sum, post, r#""final_norm": [["0.000", "0.000", "1.732"]]"#, Some(Kind::MeanNotSubtracted)),
+        (&with_gamma[..], post, r#""final_norm": [["-0.707", "-0.707", "1.414"]]"#, Some(Kind::LeftOutGamma)),
+        (
+            r#""X": [[1, 2]], "W_1": [[1, -1], [1, -1]]"#,
+            r#""activation": "relu""#,
+            r#""activated": [[3, -3]]"#,
+            Some(Kind::ActivationLeftOut),
+        ),
+        // The probabilities are 0.0900, 0.2447 and 0.6652. These are logarithms to base 2.
+        (
+            r#""logits": [[0, 1, 2]], "target": [[0, 0, 1]]"#,
+            "",
+            r#""log_probabilities": [["-3.4734", "-2.0307", "-0.5881"]]"#,
+            Some(Kind::OtherLogarithm),
+        ),
+    ] {
+        assert_eq!(named(&file(inputs, options, claims)), [kind], "{claims}");
+        seen.extend(kind);
+    }
+    assert_eq!(seen.len(), count_kinds(), "{seen:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::common::browser::{dom, run_in_frames};
 use crate::common::layers::{layer, layers, recurrents, stepped};
 use crate::common::traces::{SHOWN, number, wide};
 use crate::common::{Numbers, with};
-use chumoku_view::trace::{Trace, TraceOptions, WorkedExample, builtin};
+use chumoku_view::trace::{StepKind, Trace, TraceOptions, WorkedExample, builtin};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use testkit::exhaustive;
@@ -236,17 +236,31 @@ fn every_clicked_number_is_explained() {
     let Some(logs) = run_in_frames(&pages, 1000) else { return };
     for (((name, trace), clicks), log) in all.iter().zip(&clicks).zip(&logs) {
         assert_eq!(log.len(), clicks.len(), "{name}: {:?}", log.last());
-        let values: HashMap<&str, _> =
-            trace.steps.iter().chain(&trace.hidden_steps).map(|step| (&step.symbol[..], &step.value)).collect();
+        let values: HashMap<&str, _> = trace
+            .steps
+            .iter()
+            .chain(&trace.hidden_steps)
+            .map(|step| (&step.symbol[..], (&step.value, step.kind)))
+            .collect();
+        let mut count = 0;
         for ((step, at), line) in clicks.iter().zip(log) {
             let said: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{name}: {line}"));
             let (text, truth) = (said["text"].as_str().unwrap(), step.value[*at]);
-            let is_close =
-                |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= 1e-6 * (1.0 + b.abs());
+            let is_within = |a: f64, b: f64, limit: f64| {
+                a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= limit * (1.0 + b.abs())
+            };
+            // Small divisors magnify the rounding of the shown operands.
             let computed = Expression::evaluate(text);
-            assert!(is_close(computed, truth), "{name}, {}{at:?}: {text} = {computed}, not {truth}", step.symbol);
+            assert!(
+                is_within(computed, truth, 1e-6),
+                "{name}, {}{at:?}: {text} = {computed}, not {truth}",
+                step.symbol
+            );
+            // The update of AdamW divides the noise of a gradient that is 0 by ε.
+            let is_of_update = |kind: StepKind| matches!(kind, StepKind::Update | StepKind::AfterStep);
+            let limit = |kind: StepKind| if is_of_update(kind) { 1e-6 } else { 1e-12 };
             let result = number(said["result"].as_str().unwrap());
-            assert!(is_close(result, truth), "{name}, {}{at:?}: {result}, not {truth}", step.symbol);
+            assert!(is_within(result, truth, limit(step.kind)), "{name}, {}{at:?}: {result}, not {truth}", step.symbol);
             assert_eq!(said["selected"], true, "{name}: {line}");
             let title = format!("Why is {}({},{}) = ", step.symbol.replace('_', ""), at[0] + 1, at[1] + 1);
             let plain = |text: &str| text.replace(['[', ']', ',', '_'], "");
@@ -259,19 +273,26 @@ fn every_clicked_number_is_explained() {
                     (cell[0].as_str().unwrap().to_owned(), cell[1].as_u64().unwrap(), cell[2].as_u64().unwrap())
                 })
                 .collect();
-            for button in said["buttons"].as_array().unwrap() {
+            let buttons = said["buttons"].as_array().unwrap();
+            count += buttons.len();
+            // A masked score, a row that is copied from another token, and a sum over nothing have no operands.
+            let is_constant = text.parse::<f64>().is_ok() || text == "−∞ (masked)";
+            assert!(!buttons.is_empty() || is_constant, "{name}, {}{at:?} has no operands: {text}", step.symbol);
+            for button in buttons {
                 let (place, shown) = (button[0].as_str().unwrap(), button[1].as_str().unwrap());
                 let (symbol, index) = place.rsplit_once('(').unwrap();
                 let (i, j) = index.trim_end_matches(')').split_once(',').unwrap();
                 let [i, j] = [i, j].map(|k| k.parse::<usize>().unwrap() - 1);
-                let truth = values.get(symbol).unwrap_or_else(|| panic!("{name}: no {symbol}"))[[i, j]];
-                assert!(is_close(number(shown), truth), "{name}: {place} is {shown}, not {truth}: {line}");
+                let (value, kind) = values.get(symbol).unwrap_or_else(|| panic!("{name}: no {symbol}"));
+                let (truth, limit) = (value[[i, j]], limit(*kind));
+                assert!(is_within(number(shown), truth, limit), "{name}: {place} is {shown}, not {truth}: {line}");
                 // An operand on the page is lit.
                 if let Some(figure) = said["at"][symbol].as_str() {
                     assert!(lit.contains(&(figure.to_owned(), i as u64, j as u64)), "{name}: {place} is dark: {line}");
                 }
             }
         }
+        assert!(count > clicks.len() / 2, "{name}: {count} operands of {} numbers", clicks.len());
     }
 }
 
@@ -421,8 +442,10 @@ fn play_goes_through_a_product() {
         const seen = () => log.push([$('#chain b').textContent, all('figure[id] td.now').map(td => td.closest('figure').id).join('·'),
           $('.sum')?.textContent.trim() ?? '-'].join(' '));
         press('.'); seen(); press('.'); seen(); press('.'); seen(); press('.'); seen(); press('.'); seen(); press(','); seen();
-        press('p'); log.push($('#play').getAttribute('aria-pressed')); const first = $('#chain').innerHTML; await wait(1500);
+        press('p'); log.push($('#play').getAttribute('aria-pressed')); const first = $('#chain').innerHTML;
+        for (let k = 0; k < 50 && $('#chain').innerHTML === first; k++) await wait(50);
         log.push($('#chain').innerHTML !== first); press('p'); log.push($('#play').getAttribute('aria-pressed'));
+        // Two ticks would have passed.
         const last = $('#chain').innerHTML; await wait(1500); log.push($('#chain').innerHTML === last);";
     let page = builtin("book").unwrap().trace(0).unwrap().to_html(&options(4));
     let Some(logs) = run_in_frames(&[(page, script.into())], 1000) else { return };

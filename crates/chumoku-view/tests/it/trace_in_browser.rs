@@ -144,9 +144,17 @@ fn recomputed_numbers_match_a_new_trace() {
         let rows = &mut new["inputs"][name];
         let entry = if rows[0].is_array() { &mut rows[i][j] } else { &mut rows[j] };
         *entry = json!(text.replace('−', "-").parse::<f64>().unwrap());
-        let page = trace(&new, head).to_html(&options);
+        let new = trace(&new, head);
+        let page = new.to_html(&options);
         let expected = found(&page, &format!("{SHOWN} log.push(...shown());"), &[]).unwrap();
-        assert!(expected.len() > 20, "{}", expected.len());
+        // Every computed step has a card, and so has an input that no step reads.
+        assert_eq!(expected.len(), page.matches("<details open class=\"step\"").count(), "{name}");
+        let computed = new.steps.iter().filter(|step| step.formula.is_some()).count();
+        assert!(
+            expected.len() >= computed && expected.len() > 20,
+            "{name}: {} cards, {computed} steps",
+            expected.len()
+        );
         for (found, expected) in log[11..].iter().zip(&expected) {
             assert_eq!(found, expected, "case {number}");
         }
@@ -215,6 +223,9 @@ fn keyboard_reaches_everything_in_order() {
         const stops = all('a[href], input, summary, button, [tabindex]')
           .filter(e => e.tabIndex >= 0 && !e.disabled && e.checkVisibility() && (e.type != 'radio' || e.checked));
         log.push(stops.filter(e => e.tabIndex > 0).length);
+        const kind = e => e.closest('nav') ? 'link' : !e.closest('main') ? e.id || e.className : e.localName === 'summary' ? 'summary'
+          : e.isContentEditable ? 'input' : 'number';
+        log.push(stops.map(kind).join(' '));
         // One stop leads to each matrix, and arrow keys to its other numbers.
         const figures = all('main figure[id]').filter(e => e.checkVisibility());
         log.push(figures.filter(f => stops.filter(e => f.contains(e)).length != 1).length, figures.length);
@@ -234,9 +245,19 @@ fn keyboard_reaches_everything_in_order() {
         $('#unfold').click(); log.push(all('main details:not([open])').length);
         const step = $('.step'); step.querySelector('summary').click(); log.push(step.open);";
     let Some(log) = found(&trace.to_html(&options(Lang::En)), script, &["--window-size=1000,700"]) else { return };
+    // Language, theme, options and buttons come before the outline. The outline has one group with a link to each step.
+    let before = "skip en theme control-causal control-scale control-max control-beta back play next fold unfold";
+    let links = " link".repeat(2 + trace.steps.len());
+    // In the group, the cards of N, Q, K, V and O begin with an input that no earlier card has.
+    let symbols = trace.steps.iter().filter(|step| step.formula.is_some()).map(|step| step.symbol.as_str());
+    let with_input = ["N", "Q", "K", "V", "O"];
+    let card = |symbol: &str| if with_input.contains(&symbol) { " summary input number" } else { " summary number" };
+    let stops = format!("{before}{links} summary{}", symbols.map(card).collect::<String>());
     let count = trace.steps.len().to_string();
-    let expected =
-        ["0", "0", &count, "0", "0", "0", &count, "0", "false", "true", "steps", "0", "in view", "true", "0", "false"];
+    let expected = [
+        "0", &stops, "0", &count, "0", "0", "0", &count, "0", "false", "true", "steps", "0", "in view", "true", "0",
+        "false",
+    ];
     assert_eq!(log, expected);
 }
 
