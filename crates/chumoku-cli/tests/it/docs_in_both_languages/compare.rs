@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 /// Examples that differ on purpose, in English and in Japanese: a multilingual encoder for Japanese texts.
 const LOCALIZED: [(&str, &str); 1] =
     [("chumoku train data.csv --from all-MiniLM-L6-v2", "chumoku train data.csv --from multilingual-e5-small")];
+/// Starts of output lines of the built-in models, which differ because each language has a model of its own.
+const OUTPUT_OF_MODELS: [(&str, &str); 2] = [("first\t99.7 %", "先\t99.2 %"), ("second\t99.6 %", "後\t99.7 %")];
 /// A flag of Japanese pages that English ones do not need.
 const IN_JAPANESE: &str = "--lang ja";
 
@@ -95,7 +97,9 @@ fn code_differences(english: &Code, japanese: &Code) -> Vec<String> {
         // The words of output are translated, its numbers are not. Indented output has another first word.
         let has_other_start = a.split_whitespace().next() != b.split_whitespace().next();
         let may_be_output = is_translated && (is_output(a) || has_other_start);
-        if !(same_words(a, b, is_translated) || may_be_output && same_numbers(a, b)) {
+        let is_of_models =
+            OUTPUT_OF_MODELS.iter().any(|(english, japanese)| a.starts_with(english) && b.starts_with(japanese));
+        if !(same_words(a, b, is_translated) || may_be_output && same_numbers(a, b) || is_of_models) {
             problems.push(format!("code\n  {b}\n  {a}"));
         }
     }
