@@ -108,6 +108,22 @@ impl Scores {
         self.classes[class].rows == 0 && self.confusion.iter().all(|row| row[class] == 0)
     }
 
+    /// Returns whether the predictions agree with the truth by more than guessing explains.
+    ///
+    /// Tests at the 5 % level, one-sided, whether Cohen's κ is above 0 (Fleiss, Cohen and Everitt 1969).
+    pub(crate) fn is_above_chance(&self) -> bool {
+        const CRITICAL_Z: f64 = 1.645;
+        let rows = self.rows as f64;
+        let margins = (0..self.classes.len()).map(|class| {
+            let predicted: usize = self.confusion.iter().map(|row| row[class]).sum();
+            (self.classes[class].rows as f64 / rows, predicted as f64 / rows)
+        });
+        let (agreement, skew) =
+            margins.fold((0.0, 0.0), |(agreement, skew), (p, q)| (agreement + p * q, skew + p * q * (p + q)));
+        let deviation = (agreement + agreement * agreement - skew).max(0.0).sqrt();
+        rows.sqrt() * (self.accuracy - agreement) > CRITICAL_Z * deviation
+    }
+
     /// Returns the class with the lowest recall, if it is below three quarters.
     pub fn weakest(&self) -> Option<&ClassScore> {
         const OFTEN: f64 = 0.75;
@@ -174,6 +190,24 @@ mod tests {
         let [low, high] = scores.accuracy_interval;
         // 1.96 · √(0.8 · 0.2 / 1000) = 0.0248
         assert!((low - 0.7752).abs() < 0.006 && (high - 0.8248).abs() < 0.006, "{low} {high}");
+    }
+
+    #[test]
+    fn guesses_are_not_above_chance() {
+        let labels = ["a", "b"].map(String::from);
+        let above = |truth: &[u32], predicted: &[u32]| {
+            Scores::of(&PredictedRows { truth, predicted, texts: &[] }, &labels, None, 1).is_above_chance()
+        };
+        let truth: Vec<u32> = (0..200).map(|i| i % 2).collect();
+        let right = |count: usize| -> Vec<u32> {
+            truth.iter().zip(0..).map(|(&t, i)| if i * 7 % 200 < count { t } else { 1 - t }).collect()
+        };
+        // A standard deviation of 200 coin flips is 7 rows.
+        let found = [60, 100, 108, 115, 200].map(|count| above(&truth, &right(count)));
+        assert_eq!(found, [false, false, false, true, true]);
+        // One class alone is no better than guessing; the only rare row is no guess.
+        let rare: Vec<u32> = (0..50).map(|i| u32::from(i == 7)).collect();
+        assert_eq!([above(&rare, &[0; 50]), above(&rare, &rare), above(&[], &[])], [false, true, false]);
     }
 
     #[test]

@@ -193,7 +193,11 @@ fn print_scores(rows: &[(&str, &Scores)]) -> anyhow::Result<()> {
 }
 
 /// Scores a multi-label model.
-fn eval_labels(args: &EvalArgs, model: Predictor<'_>, training_texts: Option<&TrainingTexts>) -> anyhow::Result<ExitCode> {
+fn eval_labels(
+    args: &EvalArgs,
+    model: Predictor<'_>,
+    training_texts: Option<&TrainingTexts>,
+) -> anyhow::Result<ExitCode> {
     let columns = model.columns();
     let mut options = read_options_with_columns(args, columns, false)?;
     options.use_label_spellings(model.labels());
@@ -233,7 +237,11 @@ fn eval_labels(args: &EvalArgs, model: Predictor<'_>, training_texts: Option<&Tr
 }
 
 /// Scores a model that predicts numbers.
-fn eval_numbers(args: &EvalArgs, model: Predictor<'_>, training_texts: Option<&TrainingTexts>) -> anyhow::Result<ExitCode> {
+fn eval_numbers(
+    args: &EvalArgs,
+    model: Predictor<'_>,
+    training_texts: Option<&TrainingTexts>,
+) -> anyhow::Result<ExitCode> {
     let data = load_number_rows(&args.data, &read_options_with_columns(args, model.columns(), false)?)?;
     let texts: Vec<&str> = data.examples.iter().map(|example| example.text.as_str()).collect();
     pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
