@@ -29,7 +29,10 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         args.reading.buffer_pipe(data)?;
     }
     let data = match &args.data {
-        None => builtin_reviews(),
+        None => {
+            args.reading.check_no_file()?;
+            builtin_reviews()
+        }
         Some(path) => TrainingData::new(&load_class_rows(path, &read_options(&args.reading, true)?)?, None, None)?,
     };
     report_class_rows(&data);

@@ -24,7 +24,7 @@ pub(super) mod tag;
 pub(super) mod translate;
 mod tune;
 
-use crate::args::{Architecture, BuiltinData, TaskName, TokenUnit, TrainArgs};
+use crate::args::{Architecture, BuiltinData, TaskName, TokenUnit, TrainArgs, file_flag_error};
 use crate::data::{pairs, read_options};
 use crate::output::OutputPath;
 use crate::progress::{TrainProgress, format_duration, print_status};
@@ -66,6 +66,9 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     let args = &*args;
     let (known, own) = known.map_or((None, None), |(known, task)| (Some(known), Some(task)));
     let task = choose_task(args, own)?;
+    if args.data.is_none() && matches!(task, TaskName::Classify | TaskName::Translate) {
+        check_no_file(args)?;
+    }
     if args.tokens == Some(TokenUnit::Words) && task == TaskName::Translate {
         let problem = tr!(
             "--tokens words: translators cannot be trained on whole words: a translation could not contain words \
@@ -211,6 +214,18 @@ fn choose_task(args: &TrainArgs, own: Option<TaskName>) -> anyhow::Result<TaskNa
     let text = tr!("{name}: {} (override with --task)", "{name}: {}（--task で変更できます）", found.why);
     print_status(["task", "タスク"], &text);
     Ok(task)
+}
+
+/// Refuses flags on data files in a run on built-in data.
+fn check_no_file(args: &TrainArgs) -> Result<(), UsageError> {
+    // The files of --unlabelled are read with the same flags.
+    if args.unlabelled.is_empty() {
+        args.reading.check_no_file()?;
+    }
+    match [("--valid", &args.valid), ("--test", &args.test)].into_iter().find(|(_, file)| file.is_some()) {
+        Some((flag, _)) => Err(file_flag_error(flag)),
+        None => Ok(()),
+    }
 }
 
 /// Returns the task of a run on built-in data: the requested one, or that of the requested data.
