@@ -122,7 +122,7 @@ pub(crate) enum Command {
     Join(JoinArgs),
     /// Find wrong labels, duplicates and broken texts in a labeled file, and texts to label next
     Doctor(DoctorArgs),
-    /// Compute text embeddings with a pretrained encoder
+    /// Compute text embeddings with a pretrained encoder or a classifier trained here
     Embed(EmbedArgs),
     /// Semantic search over a file
     Nearest(NearestArgs),
