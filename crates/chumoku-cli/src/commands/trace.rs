@@ -19,6 +19,7 @@ use std::io::{IsTerminal, Write, stdout};
 
 pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     let lang = chumoku::lang::lang();
+    args.check_out()?;
     if let (Some(beam), Some(folder), Some(text)) = (args.beam, &args.model, &args.text) {
         return beam_search::run(args, beam, (folder.as_path(), text.as_str()));
     }
