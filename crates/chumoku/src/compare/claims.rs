@@ -267,7 +267,7 @@ fn accuracy_figures(difference: &AccuracyDifference, first: &str, second: &str) 
     localized!(
         "accuracy of the {first} minus that of the {second}: {value:+.1} points ({low:+.1} to {high:+.1}); only \
          one model is right on {apart} of {rows} rows",
-        "正解率の差 ({first} − {second}): {value:+.1} ポイント ({low:+.1} から {high:+.1})。{rows} 行のうち一方だけが正しいのは \
+        "正解率の差 ({first} から {second} を引いた値): {value:+.1} ポイント ({low:+.1} から {high:+.1})。{rows} 行のうち一方だけが正しいのは \
          {apart} 行",
     )
 }
