@@ -129,7 +129,7 @@ impl PatchedTexts<'_> {
         }
         let (proposal, text, other) = (proposal.join(","), list_tokens(text), list_tokens(other));
         tr!(
-            "patching needs texts with as many tokens, found {count} and {other_count}; say which tokens belong together, for \
+            "patching needs texts with the same number of tokens, found {count} and {other_count}; align the tokens, for \
              example with --align {proposal}. Tokens of the text: {text}. Tokens of the other text: {other}",
             "パッチングには同じ数のトークンが必要ですが、{count} 個と {other_count} 個です。対応するトークンを、たとえば --align {proposal} \
              のように指定してください。テキストのトークン: {text}。もう一方のトークン: {other}"
@@ -225,7 +225,7 @@ fn list_tokens(tokens: &[String]) -> String {
 impl TextClassifier {
     /// Patches every site of the network that reads `text` with the values of `other`, and returns how far the answer
     /// moves toward that of `other`. `aligned` has pairs of token positions, from 0, of the text and of the other text.
-    /// Texts with as many tokens need none.
+    /// Texts with the same number of tokens are aligned by position.
     ///
     /// `label` names the label of a multi-label model, or the threshold of a number; by default the one that
     /// [`TextClassifier::explain`] explains. Long texts are truncated to one window.
