@@ -53,6 +53,10 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
             let text = tr!("sweep {sweep} of {of} over all lengths", "すべての長さを通して {of} 回中 {sweep} 回目");
             print_status(["timing", "計測"], &text);
         }
+        CompareEvent::TimingEstimated(time) => {
+            let time = format_duration(time);
+            print_status(["timing", "計測"], &tr!("expected time {time} more", "予想時間 あと {time}"));
+        }
         _ => {}
     });
     progress.finish();
