@@ -226,8 +226,8 @@ pub fn compare(
     }
     let article = article::measure_article(options.precision)?;
     let limits = limits::measure_limits()?;
-    let mut claims = claims::judge_claims(&models, &article, &scored_on);
-    claims.extend(limits.judge());
+    let mut claims = claims::check_claims(&models, &article, &scored_on);
+    claims.extend(limits.check_claims());
     Ok(NetworkComparison {
         claims,
         models,

@@ -162,9 +162,9 @@ impl<'a> RecordedTexts<'a> {
         answers: [LabelProbability; 2],
         label: impl Fn(usize) -> String,
     ) -> Result<Patching> {
-        let movement = Movement::between(compared, &self.logits)?;
+        let differences = LogitDifferences::new(compared, &self.logits)?;
         let [text, other] = &self.recordings;
-        let sites = self.reader.patch([text, other], &aligned, |logits| movement.of(logits))?;
+        let sites = self.reader.patch([text, other], &aligned, |logits| differences.effect(logits))?;
         let PatchedTexts { other, tokens: [tokens, other_tokens] } = texts;
         Ok(Patching {
             other: other.into(),
@@ -174,7 +174,7 @@ impl<'a> RecordedTexts<'a> {
             answers,
             toward: label(compared.toward),
             away: compared.away.map(label),
-            differences: [movement.text as f32, movement.other as f32],
+            differences: [differences.text as f32, differences.other as f32],
             residual: sites.residual.concat(),
             heads: sites.heads.concat(),
             feed_forward: sites.feed_forward.concat(),
@@ -182,17 +182,17 @@ impl<'a> RecordedTexts<'a> {
     }
 }
 
-/// The difference of logits of both texts, which normalizes those after patching.
-struct Movement<'a> {
+/// The differences of logits of both texts, which normalize those after patching.
+struct LogitDifferences<'a> {
     compared: &'a ComparedLogits,
     text: f64,
     other: f64,
 }
 
-impl<'a> Movement<'a> {
+impl<'a> LogitDifferences<'a> {
     /// # Errors
     /// If the texts have the same difference of logits.
-    fn between(compared: &'a ComparedLogits, logits: &Array2<f32>) -> Result<Self> {
+    fn new(compared: &'a ComparedLogits, logits: &Array2<f32>) -> Result<Self> {
         let [text, other] = [0, 1].map(|row| compared.difference(logits.row(row)));
         let change = other - text;
         if change.is_nan() || change.abs() <= SMALLEST_DIFFERENCE {
@@ -203,11 +203,11 @@ impl<'a> Movement<'a> {
                  ありません。答えの異なるテキストを指定してください"
             )));
         }
-        Ok(Movement { compared, text, other })
+        Ok(LogitDifferences { compared, text, other })
     }
 
     /// Returns 0 for the logits of the text, and 1 for those of the other text.
-    fn of(&self, logits: ArrayView1<'_, f32>) -> f32 {
+    fn effect(&self, logits: ArrayView1<'_, f32>) -> f32 {
         ((self.compared.difference(logits) - self.text) / (self.other - self.text)) as f32
     }
 }
@@ -349,8 +349,9 @@ mod tests {
         let unpatched = ndarray::array![[2.0f32, 0.0, 1.0], [-1.0, 0.5, 4.0]];
         let compared = ComparedLogits::between(&unpatched);
         assert_eq!((compared.toward, compared.away), (2, Some(0)));
-        let movement = Movement::between(&compared, &unpatched).unwrap();
-        let moved = |rows: &Array2<f32>| rows.outer_iter().map(|logits| movement.of(logits)).collect::<Vec<f32>>();
+        let differences = LogitDifferences::new(&compared, &unpatched).unwrap();
+        let moved =
+            |rows: &Array2<f32>| rows.outer_iter().map(|logits| differences.effect(logits)).collect::<Vec<f32>>();
         let answer = LabelProbability { label: String::new(), probability: 0.5 };
         let [tokens, other_tokens] = [["a", "b"], ["c", "d"]].map(|tokens| tokens.map(str::to_owned).to_vec());
         let patching = Patching {
@@ -361,7 +362,7 @@ mod tests {
             answers: [answer.clone(), answer],
             toward: "2".into(),
             away: Some("0".into()),
-            differences: [movement.text as f32, movement.other as f32],
+            differences: [differences.text as f32, differences.other as f32],
             residual: [moved(&unpatched), moved(&ndarray::array![[0.5f32, 9.0, 2.5], [2.0, 0.0, 1.0]])].concat(),
             heads: moved(&ndarray::array![[2.0f32, 5.0, 0.0]]),
             feed_forward: moved(&unpatched),

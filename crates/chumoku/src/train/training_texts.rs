@@ -46,7 +46,7 @@ impl TrainingTexts {
     pub fn count(&self, texts: &[&str]) -> usize {
         parallel::map(texts, |text| self.hashes.binary_search(&text_hash(text)).is_ok())
             .into_iter()
-            .filter(|&seen| seen)
+            .filter(|&is_known| is_known)
             .count()
     }
 
@@ -89,13 +89,13 @@ mod tests {
 
     #[test]
     fn texts_match_regardless_of_case_and_white_space() {
-        let seen = TrainingTexts::from_texts(&["A fine  day.", "a fine day.", "二度と行きません。"]);
-        assert_eq!(seen.hashes.len(), 2);
-        assert_eq!(seen.count(&["a FINE day. ", "another day", "二度と行きません。"]), 2);
+        let texts = TrainingTexts::from_texts(&["A fine  day.", "a fine day.", "二度と行きません。"]);
+        assert_eq!(texts.hashes.len(), 2);
+        assert_eq!(texts.count(&["a FINE day. ", "another day", "二度と行きません。"]), 2);
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(TrainingTexts::load(folder.path()).unwrap(), None);
-        std::fs::write(folder.path().join(TRAINED_ON), seen.to_bytes()).unwrap();
-        assert_eq!(TrainingTexts::load(folder.path()).unwrap(), Some(seen));
+        std::fs::write(folder.path().join(TRAINED_ON), texts.to_bytes()).unwrap();
+        assert_eq!(TrainingTexts::load(folder.path()).unwrap(), Some(texts));
         for damaged in [&[1u8; 9][..], &[[7u8; 8], [7u8; 8]].concat()] {
             std::fs::write(folder.path().join(TRAINED_ON), damaged).unwrap();
             assert!(TrainingTexts::load(folder.path()).unwrap_err().to_string().contains("trained-on.bin"));

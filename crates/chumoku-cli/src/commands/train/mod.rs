@@ -78,8 +78,8 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
         );
         return Err(UsageError(problem).into());
     }
-    let asks = matches!(task, TaskName::Labels | TaskName::Score);
-    if !(asks || task == TaskName::Classify) && args.architecture() != Architecture::Transformer {
+    let predicts_labels_or_number = matches!(task, TaskName::Labels | TaskName::Score);
+    if !(predicts_labels_or_number || task == TaskName::Classify) && args.architecture() != Architecture::Transformer {
         let name = args.architecture().to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
         let problem = tr!(
             "--model {name}: n-gram models and recurrent networks can only predict classes, labels or numbers; leave it out, or \
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
         );
         return Err(UsageError(problem).into());
     }
-    let can_start = (asks || matches!(task, TaskName::Classify | TaskName::Tag | TaskName::Lm))
+    let can_start = (predicts_labels_or_number || matches!(task, TaskName::Classify | TaskName::Tag | TaskName::Lm))
         && args.architecture() == Architecture::Transformer;
     if args.from.is_some() && known.is_none() && !can_start {
         let problem = tr!(
@@ -144,7 +144,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
         );
         return Err(UsageError(problem).into());
     }
-    if !args.columns.is_empty() && (args.data.is_none() || !(asks || task == TaskName::Classify)) {
+    if !args.columns.is_empty() && (args.data.is_none() || !(predicts_labels_or_number || task == TaskName::Classify)) {
         let problem = tr!(
             "--columns: only to predict classes, labels or numbers of a file's rows; leave it out",
             "--columns: ファイルの行のクラス、複数のラベル、数値を予測するときだけ使えます。指定を外してください"

@@ -83,8 +83,8 @@ pub(crate) fn choose_columns(
 ) -> Result<ColumnChoice, DataError> {
     let mut chooser = ColumnChooser::new(layout, rows, options);
     let filled = chooser.with_training_options(options);
-    let why_asked = |given: &Option<String>| if given.is_some() { as_requested() } else { as_in_training() };
-    let [why_text, why_label] = [why_asked(&options.text), why_asked(&options.label)];
+    let why_requested = |given: &Option<String>| if given.is_some() { as_requested() } else { as_in_training() };
+    let [why_text, why_label] = [why_requested(&options.text), why_requested(&options.label)];
     let options = filled.as_ref().unwrap_or(options);
     let beside = chooser.requested_features(options)?;
     let taken: Vec<usize> = beside.iter().filter_map(FeatureSource::column).collect();
