@@ -93,7 +93,8 @@ impl OutputPath {
 
     /// Refuses a name whose extension is none of `known`; a name without one is accepted. `formats` lists the extensions
     /// of the command for the message.
-    pub(crate) fn check_extension(&self, known: &[&str], formats: &str) -> Result<(), UsageError> {
+    pub(crate) fn check_extension(&self, known: &[&str], formats: &[&str]) -> Result<(), UsageError> {
+        let formats = formats.join(", ");
         match self.extension() {
             Some(extension) if !known.contains(&extension.as_str()) => Err(UsageError(tr!(
                 "--out {}: expected a name that ends in one of {formats}; or choose the format with --format",

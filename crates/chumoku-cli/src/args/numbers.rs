@@ -133,7 +133,7 @@ impl TraceArgs {
     pub(crate) fn check_out(&self) -> Result<(), UsageError> {
         match &self.out {
             Some(out) if self.format.is_none() && self.format() == TraceFormat::Text => {
-                out.check_extension(&["txt", "text"], ".txt, .md, .html, .tex, .json, .xlsx")
+                out.check_extension(&["txt", "text"], &[".txt", ".md", ".html", ".tex", ".json", ".xlsx"])
             }
             _ => Ok(()),
         }

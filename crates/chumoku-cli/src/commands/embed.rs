@@ -96,7 +96,7 @@ impl EmbeddingFormat {
             Some("safetensors") => Ok(EmbeddingFormat::Safetensors),
             _ => {
                 let known = ["jsonl", "ndjson", "json", "txt"];
-                out.check_extension(&known, ".jsonl, .npy, .safetensors").map(|()| EmbeddingFormat::Jsonl)
+                out.check_extension(&known, &[".jsonl", ".npy", ".safetensors"]).map(|()| EmbeddingFormat::Jsonl)
             }
         }
     }
