@@ -194,7 +194,7 @@ impl BaseModel {
         self.paths.as_ref()
     }
 
-    /// Looks up new labels in a file of children and parents, `asked`. The hierarchy of the model must come from such a
+    /// Looks up new labels in a file of children and parents, `requested`. The hierarchy of the model must come from such a
     /// file.
     ///
     /// # Errors
