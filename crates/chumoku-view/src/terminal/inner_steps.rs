@@ -39,7 +39,7 @@ impl NumberTable {
                     .clone()
                     .map(|j| {
                         let x = self.values[i * self.columns.len() + j];
-                        let text = align_right(&movement(x), column);
+                        let text = align_right(&format_effect(x), column);
                         if x >= 0.5 { paint.strong(&text) } else { text }
                     })
                     .collect();
@@ -50,8 +50,8 @@ impl NumberTable {
     }
 }
 
-/// Formats a movement with two decimals and no negative zero.
-fn movement(x: f32) -> String {
+/// Formats an effect with two decimals and no negative zero.
+fn format_effect(x: f32) -> String {
     if x.abs() < 0.005 { "0.00".into() } else { format!("{x:.2}").replace('-', "−") }
 }
 
@@ -174,7 +174,7 @@ pub fn render_patching(explanation: &Explanation, options: &TerminalOptions) -> 
     let sites: Vec<String> = patching
         .strongest(LISTED_SITES)
         .into_iter()
-        .map(|site| format!("{} ({})", site_name(patching, site, lang), movement(patching.movement(site))))
+        .map(|site| format!("{} ({})", site_name(patching, site, lang), format_effect(patching.effect(site))))
         .collect();
     let scale = patching_scale(patching, lang);
     prose(
