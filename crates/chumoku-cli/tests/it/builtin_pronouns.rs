@@ -113,7 +113,8 @@ fn coin_flips_are_memorized_and_not_predicted() {
     let place = TestDir::new();
     let settings = ["--model", "transformer", "--settings", "layers=1,width=32,dropout=0", "--epochs", "10"];
     let run = place.run(&[&["train", "--builtin", "coin-flips", "--out", "coin"][..], &settings].concat());
-    assert!(run.assert_success().stderr.contains("from which nothing can be learned"));
+    let run = run.assert_success();
+    assert!(run.stderr.contains("from which nothing can be learned"));
     let log = place.read("coin/log.jsonl");
     let last = log.lines().rfind(|line| line.contains("train_accuracy")).unwrap();
     let last: serde_json::Value = serde_json::from_str(last).unwrap();

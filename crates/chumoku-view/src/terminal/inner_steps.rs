@@ -109,7 +109,7 @@ fn patching_title(patching: &Patching, lang: Lang) -> String {
 /// Says what the numbers 0 and 1 mean.
 fn patching_scale(patching: &Patching, lang: Lang) -> String {
     let toward = quoted_label(&patching.toward, lang);
-    let [from, to] = patching.differences.map(movement);
+    let [from, to] = patching.differences.map(format_effect);
     match patching.away.as_deref().map(|away| quoted_label(away, lang)) {
         None => tr_in!(
             "The numbers follow the logit of {toward}. 0: it stays at {from}; 1: it is that of the other text, {to}.",
@@ -341,7 +341,7 @@ mod tests {
     fn a_lens_of_one_label_shows_its_probability() {
         let answer = |probability: f32| {
             let label = "room".to_owned();
-            vec![LensAnswer { label, probability, of_last: probability, probabilities: vec![probability] }]
+            vec![LensAnswer { label, probability, last_layer_probability: probability, probabilities: vec![probability] }]
         };
         let lens = LogitLens { tokens: Vec::new(), depths: vec![answer(0.39), answer(0.42)] };
         let options = TerminalOptions { width: 80, ..TerminalOptions::default() };
