@@ -341,7 +341,12 @@ mod tests {
     fn a_lens_of_one_label_shows_its_probability() {
         let answer = |probability: f32| {
             let label = "room".to_owned();
-            vec![LensAnswer { label, probability, last_layer_probability: probability, probabilities: vec![probability] }]
+            vec![LensAnswer {
+                label,
+                probability,
+                last_layer_probability: probability,
+                probabilities: vec![probability],
+            }]
         };
         let lens = LogitLens { tokens: Vec::new(), depths: vec![answer(0.39), answer(0.42)] };
         let options = TerminalOptions { width: 80, ..TerminalOptions::default() };
