@@ -1,6 +1,6 @@
 //! Expansions: one number of a step, term by term.
 
-use super::operation::{EntrywiseFunction, NormGradient, Operation, RotaryAngles, StepId};
+use super::operation::{EntrywiseFunction, NormGradient, Operation, RotaryAngles, StepId, pair_rows};
 use super::printed_number::Scalar;
 use super::program::Program;
 use chumoku::lang::Lang;
@@ -169,6 +169,7 @@ pub(super) fn expansion_form<'a>(
         | Operation::OneHot(_)
         | Operation::StateRecurrence(_)
         | Operation::StateGradient(_)
+        | Operation::Reshape { .. }
         | Operation::Mask { .. }
         | Operation::PoolingGradient { .. } => return None,
         Operation::Sum([a, b]) => ExpansionForm::Terms(vec![entry(a), entry(b)]),
@@ -185,6 +186,14 @@ pub(super) fn expansion_form<'a>(
         }
         Operation::ProductTransposed([a, b]) => plain(products(*a, &|k| of(*b)[[column, k]])),
         Operation::TransposedProduct([a, b]) => plain(column_pairs([(a, row), (b, column)])),
+        Operation::PairSums([a, b]) => {
+            let keys = of(*b).nrows();
+            ExpansionForm::Terms(vec![of(*a)[[row / keys, column]], of(*b)[[row % keys, column]]])
+        }
+        Operation::PairGradient { of: a, keys, is_second } => {
+            let rows = pair_rows(of(*a).nrows(), *keys, row, *is_second);
+            ExpansionForm::Terms(rows.map(|i| of(*a)[[i, column]]).collect())
+        }
         Operation::ProductsTransposed { pairs, added } if pairs.is_empty() => {
             ExpansionForm::Terms(added.iter().map(entry).collect())
         }
