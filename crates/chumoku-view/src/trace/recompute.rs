@@ -73,10 +73,10 @@ impl Trace {
         let (Some(tokens), rows) = (self.token_count(), step.value.nrows()) else { return };
         let has_memory = self.steps.iter().any(|step| step.quantity == Quantity::Memory);
         match step.axes()[0] {
-            MatrixAxis::Queries if rows == tokens => object["rows"] = 1.into(),
-            MatrixAxis::QueryKeyPairs => object["rows"] = (rows / tokens).into(),
+            MatrixAxis::Queries if rows == tokens => object["tokenRows"] = 1.into(),
+            MatrixAxis::QueryKeyPairs => object["tokenRows"] = (rows / tokens).into(),
             MatrixAxis::Keys if rows == tokens && !has_memory && self.key_tokens == self.tokens => {
-                object["keys"] = 1.into();
+                object["keyRows"] = 1.into();
             }
             _ => {}
         }

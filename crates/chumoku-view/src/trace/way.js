@@ -4,7 +4,7 @@ const way = $('way'), chooser = $('token');
 let token = -1;
 // How many rows of a matrix belong to each token. All keys and values take part in a token's attention, so they are
 // marked only where they are computed.
-const rowsPer = view => view.step.rows ?? (view === view.step.views[0] ? view.step.keys : undefined);
+const rowsPer = view => view.step.tokenRows ?? (view === view.step.views[0] ? view.step.keyRows : undefined);
 const markRows = () => {
   for (const step of steps) for (const view of step.views) {
     const per = rowsPer(view);

@@ -199,11 +199,11 @@ fn a_link_chooses_the_token_in_both_languages_and_themes() {
             "{list}"
         );
         assert!(!dom.contains("<div id=\"way-box\" hidden"), "the list is shown");
-        assert!(dom.matches("data-way=\"on\"").count() > 10);
+        assert!(dom.matches("<tr data-way=\"on\"").count() > 10);
     }
     // A token that does not exist chooses none, and a single token has no choice.
     let Some(dom) = dom(&page(&trace, 4), "token=9") else { return };
-    assert!(!dom.contains("data-way=\"on\""));
+    assert!(!dom.contains("<tr data-way=\"on\""));
     let one = parse(&json!({ "inputs": { "Q": [[1]], "K": [[1]], "V": [[2]] } })).trace(0).unwrap();
     assert!(!page(&one, 4).contains("id=\"token\""));
 }
