@@ -135,8 +135,8 @@ const expansions = {
     return i === j ? `${x}·(1 − ${x})` : `−${x}·${y}`;
   },
   Moment: ([g, m], { keep, square }, i, j) => {
-    const fresh = [1 - keep, square ? g[i][j] * g[i][j] : g[i][j]];
-    return products(m ? [[keep, m[i][j]], fresh] : [fresh]);
+    if (!square) return products([...(m ? [[keep, m[i][j]]] : []), [1 - keep, g[i][j]]]);
+    return () => `${m ? `${plain(keep)}·${signed(m[i][j])} + ` : ''}${plain(1 - keep)}·(${plain(g[i][j])})²`;
   },
   Corrected: ([a], { left }, i, j) => quotient(a[i][j], left),
   Update: ([m, v], { rate, epsilon }, i, j) => () => `${plain(rate)}·${signed(m[i][j])} / (√${plain(v[i][j])} + ${plain(epsilon)})`,

@@ -226,7 +226,12 @@ impl Trace {
         let (lang, paint) = (options.lang, out.paint);
         out.line("");
         let tails = match depth {
-            TraceDetail::Shapes => align_columns(self.steps.iter().map(TraceStep::batch_shape).collect(), " = "),
+            TraceDetail::Shapes => {
+                let mut shapes: Vec<[String; 2]> = self.steps.iter().map(TraceStep::batch_shape).collect();
+                let widest = shapes.iter().map(|[_, sizes]| sizes.len()).max().unwrap_or(0);
+                shapes.iter_mut().for_each(|[_, sizes]| *sizes = align_left(sizes, widest));
+                align_columns(shapes, " = ")
+            }
             _ => {
                 let parts = |step: &TraceStep| {
                     let size = format!("{} × {}", step.value.nrows(), step.value.ncols());
