@@ -52,7 +52,8 @@ pub(super) fn batch_axes(
                 push(of_keys, keys);
             }
             // A row for the whole text, and the single column of a vector, are no axes; that of a sum over keys is kept.
-            MatrixAxis::One if k == 0 || is_parameter || axes[0] == MatrixAxis::QueryKeyPairs => {}
+            MatrixAxis::One
+                if k == 0 || is_parameter || *quantity == Quantity::Loss || axes[0] == MatrixAxis::QueryKeyPairs => {}
             _ => push(letter, length),
         }
     }
