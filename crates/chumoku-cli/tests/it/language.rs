@@ -97,7 +97,7 @@ fn errors_in_worked_examples_are_in_japanese() {
     says(r#"{"positions": {"d_model": 400}, "claims": {"x": 1}}"#, "使えるキーは wavelength_0、…、wavelength_199 です");
     says(
         r#"{"inputs": {"Q": [[1, 2]], "K": [[1]]}, "claims": {"scores": [[1]]}}"#,
-        "Q は 1×2、K は 1×1 です。Q と Kᵀ を掛けるには列の数が同じでなければなりません",
+        "Q は 1×2、K は 1×1 です。クエリとキーを比べるには列の数が同じでなければなりません",
     );
 }
 

@@ -377,7 +377,12 @@ fn trace_shows_an_example_in_every_format() {
     assert!(japanese.starts_with("注目するトークン\n") && japanese.contains("（記事 3）、例 3"), "{japanese}");
     assert!(japanese.contains("彼が最もよく見ているのは本を"), "{japanese}");
     let shapes = place.run(&["trace", "--example", "heads", "--depth", "shapes"]).assert_success().stdout;
-    assert!(shapes.contains("h·d_k = 3 × 4") && !shapes.contains("2.4000"), "{shapes}");
+    for said in
+        ["(B, n, h·d_k) = (1, 3, 4)", "(B, h, n, n) = (1, 2, 3, 3)", "(B, h, n, d_v) = (1, 2, 3, 2)", "Here B = 1."]
+    {
+        assert!(shapes.contains(said) && !shapes.contains("2.4000"), "{said}: {shapes}");
+    }
+    assert!(text.contains("n × m = 2 × 3, (B, n, m)"), "{text}");
     for (format, said) in [("md", "# t\n"), ("html", "<!doctype html>"), ("latex", "\\begin{document}"), ("json", "{")]
     {
         let shown = place.run(&["trace", "--input", "right.json", "--format", format]).assert_success().stdout;
@@ -504,6 +509,11 @@ fn output_files_keep_their_kind() {
     assert_eq!(place.read("mine.json"), RIGHT);
 }
 
+/// Returns a whole number without a decimal point.
+fn json_whole(x: &Value) -> Value {
+    (x.as_f64().unwrap() as u64).into()
+}
+
 /// The largest difference from the model's own computation at precision highest.
 fn difference(trace: &Value) -> f64 {
     let agreement = &trace["agreements"][0];
@@ -540,6 +550,24 @@ fn a_trace_of_a_model_is_consistent() {
     }
     let p = |trace: &Value, k: usize| steps(trace)[0]["matrix"][0][k].as_f64().unwrap();
     assert!((0..2).all(|k| (p(&trace, k) - p(&first, k)).abs() < 1e-5), "{trace}");
+    // The first layer begins with ids and embeddings, whose lengths are those of `explain`.
+    let path =
+        place.run(&["explain", "films", "a good film", "--json", "-"]).assert_success().json()["residual_path"].clone();
+    let of_name = |trace: &Value, name: &str| {
+        let step =
+            trace["steps"].as_array().unwrap().iter().find(|step| step["name"] == name && step["kind"] == "value");
+        step.map(|step| step["matrix"].as_array().unwrap().clone())
+    };
+    let ids: Vec<Value> = of_name(&first, "ids").unwrap().iter().map(|row| json_whole(&row[0])).collect();
+    assert_eq!(path["ids"], Value::Array(ids));
+    let x = of_name(&first, "embeddings").or_else(|| of_name(&first, "X")).unwrap();
+    for (row, length) in x.iter().zip(path["embedding"].as_array().unwrap()) {
+        let squares: f64 = row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap().powi(2)).sum();
+        assert!((squares.sqrt() - length.as_f64().unwrap()).abs() < 1e-4, "{row}: {length}");
+    }
+    assert!(of_name(&first, "token_vectors").is_some());
+    let second = ["trace", "--model", "films", "--text", "a good film", "--format", "json", "--layer", "2"];
+    assert!(of_name(&place.run(&second).assert_success().json(), "ids").is_none());
     place.run_rejected(
         &["trace", "--model", "films", "--text", "x", "--layer", "9"],
         &["layer 9: this model has layers 1 to"],

@@ -3,7 +3,7 @@
 use super::example::WorkedExample;
 use super::operation::Operation;
 use super::options::{CausalAlignment, MaskOption};
-use super::program::Program;
+use super::program::{Program, ProgramStep};
 use super::quantity::Quantity;
 use ndarray::Array2;
 
@@ -51,11 +51,16 @@ impl WorkedExample {
         let shape = weights.value.dim();
         let find =
             |condition: &dyn Fn(&Operation) -> bool| program.steps().iter().find(|step| condition(&step.operation));
-        let width = find(&|operation| matches!(operation, Operation::ProductTransposed(_))).and_then(|step| {
-            let Operation::ProductTransposed([query, _]) = step.operation else { return None };
-            Some(program.value(query).ncols())
+        let width = program.steps().iter().find_map(|step| match step.operation {
+            Operation::ProductTransposed([query, _]) | Operation::PairSums([query, _]) => {
+                Some(program.value(query).ncols())
+            }
+            _ => None,
         });
-        let has_scale = find(&|operation| matches!(operation, Operation::Scale { .. })).is_some();
+        let is_scale = |step: &ProgramStep| {
+            step.quantity == Quantity::ScaledScores && matches!(step.operation, Operation::Scale { .. })
+        };
+        let has_scale = program.steps().iter().any(is_scale);
         let scale = has_scale.then(|| {
             let usual = options.head_dim.or(width).map(|width| 1.0 / (width as f64).sqrt());
             let scale = options.scale.filter(|scale| *scale != 1.0).or(usual).filter(|scale| *scale != 1.0);

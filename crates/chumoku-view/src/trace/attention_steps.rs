@@ -73,7 +73,7 @@ fn head_count_error(name: &str, expected: usize, found: usize) -> String {
 
 impl ProgramBuilder<'_> {
     /// Returns the step of an input of a head.
-    fn head_input(&mut self, quantity: Quantity, head: Option<usize>) -> Result<Option<StepId>, String> {
+    pub(super) fn head_input(&mut self, quantity: Quantity, head: Option<usize>) -> Result<Option<StepId>, String> {
         let Some(matrices) = self.example.inputs.get(&quantity) else { return Ok(None) };
         let (name, expected) = (quantity.name(), self.heads[0]);
         let found = matrices.len();
@@ -146,6 +146,12 @@ impl ProgramBuilder<'_> {
                 "options.residual と options.norm: 出力に加える X が必要です"
             ));
         }
+        if !options.is_additive && self.example.inputs.contains_key(&Quantity::ScoreVector) {
+            return Err(tr!(
+                "inputs.v_a: only the additive score has this vector; expected options.score as \"additive\"",
+                "inputs.v_a: このベクトルを使うのは加法スコアだけです。options.score に \"additive\" が必要です"
+            ));
+        }
         let source = match x {
             Some(x) if self.example.options.norm == Some(NormOrder::Pre) => {
                 Some(self.add_norm(x, Quantity::Norm, NormSite::Attention)?)
@@ -155,7 +161,11 @@ impl ProgramBuilder<'_> {
         let memory = self.whole_input(Memory)?.or(source);
         let query = self.query_key_value(Q, source, [WQ, BQ])?;
         let key = self.query_key_value(K, memory, [WK, BK])?;
-        let value = self.query_key_value(V, memory, [WV, BV])?;
+        let mut value = self.query_key_value(V, memory, [WV, BV])?;
+        if value.is_empty() && options.is_additive && self.heads == [1, 1] {
+            // The original has no values of its own: it mixes the vectors that keys are projected from.
+            value.extend(memory);
+        }
         let mut outputs = Vec::new();
         let has_output = self.example.inputs.contains_key(&WO);
         for head in 0..self.heads[0] {
@@ -194,7 +204,22 @@ impl ProgramBuilder<'_> {
         if let Some(x) = self.whole_input(Quantity::X)? {
             return Ok(Some(x));
         }
-        let Some(embeddings) = self.whole_input(Quantity::Embeddings)? else { return Ok(None) };
+        let ids = self.whole_input(Quantity::TokenIds)?;
+        let has_positions = self.example.inputs.contains_key(&Quantity::Positions);
+        let embeddings = match self.whole_input(Quantity::TokenVectors)? {
+            Some(of) => {
+                let quantity = if has_positions { Quantity::Embeddings } else { Quantity::X };
+                let factor = (self.shape(of).1 as f64).sqrt();
+                Some(self.program.add_computed(quantity, None, Operation::Scale { of, factor })?)
+            }
+            None => self.whole_input(Quantity::Embeddings)?,
+        };
+        let Some(embeddings) = embeddings else { return Ok(None) };
+        if let Some(ids) = ids.filter(|ids| self.shape(*ids) != (self.shape(embeddings).0, 1)) {
+            let (matrix, shape) = (self.program.value(ids), self.shape(embeddings));
+            let expected = tr!("{}×1", "{}×1 ", shape.0);
+            return Err(shape_error(Quantity::TokenIds.name(), matrix, &expected, "embeddings", shape));
+        }
         let Some(positions) = self.whole_input(Quantity::Positions)? else { return Ok(Some(embeddings)) };
         let (matrix, shape) = (self.program.value(positions), self.shape(embeddings));
         if matrix.dim() != shape {
@@ -234,20 +259,24 @@ impl ProgramBuilder<'_> {
         let scores = match (self.head_input(Scores, head)?, pair) {
             (Some(scores), _) => Some(scores),
             (None, Some((query, key))) => {
-                let [q, k] = [self.shape(query), self.shape(key)];
-                if q.1 != k.1 {
-                    let [(a, b), (c, d)] = [q, k];
+                let [(a, b), (c, d)] = [self.shape(query), self.shape(key)];
+                if b != d {
                     return Err(tr!(
-                        "Q is {a}×{b} and K {c}×{d}: expected the same number of columns, to multiply Q by Kᵀ",
-                        "Q は {a}×{b}、K は {c}×{d} です。Q と Kᵀ を掛けるには列の数が同じでなければなりません"
+                        "Q is {a}×{b} and K {c}×{d}: expected the same number of columns, to compare a query with a key",
+                        "Q は {a}×{b}、K は {c}×{d} です。クエリとキーを比べるには列の数が同じでなければなりません"
                     ));
                 }
-                Some(self.program.add_computed(Scores, head, Operation::ProductTransposed([query, key]))?)
+                Some(match options.is_additive {
+                    true => self.add_additive_scores(head, [query, key])?,
+                    false => self.program.add_computed(Scores, head, Operation::ProductTransposed([query, key]))?,
+                })
             }
             (None, None) => None,
         };
         let scaled = match (self.head_input(ScaledScores, head)?, scores) {
             (Some(scaled), _) => scaled,
+            // An additive score has no scale of its own.
+            (None, Some(scores)) if options.is_additive && options.scale.or(options.beta).is_none() => scores,
             (None, Some(scores)) => {
                 let own = pair.map(|(query, _)| self.shape(query).1);
                 if let (Some(own), Some(given)) = (own, options.head_dim.filter(|given| Some(*given) != own)) {

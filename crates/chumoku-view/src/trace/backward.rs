@@ -156,6 +156,15 @@ impl Program {
                 let of_a = Operation::Product { factors: [g, *b], bias: None };
                 vec![(*a, Other(of_a)), (*b, Other(Operation::TransposedProduct([g, *a])))]
             }
+            // Row (i, j) of the sums is A(i) + B(j), so dA(i) sums over j and dB(j) over i.
+            Operation::PairSums([a, b]) => {
+                let keys = self.value(*b).nrows();
+                let part = |is_second| Other(Operation::PairGradient { of: g, keys, is_second });
+                vec![(*a, part(false)), (*b, part(true))]
+            }
+            Operation::Reshape { of, .. } => {
+                vec![(*of, Other(Operation::Reshape { of: g, columns: self.value(*of).ncols() }))]
+            }
             Operation::Columns { of, range } => vec![(*of, GradientTerm::Columns(range.start, g))],
             Operation::Concat(all) => {
                 let mut start = 0;

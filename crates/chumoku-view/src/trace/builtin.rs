@@ -12,7 +12,7 @@ macro_rules! examples {
     };
 }
 
-const EXAMPLES: [(&str, &str); 37] = examples![
+const EXAMPLES: [(&str, &str); 38] = examples![
     "two-tokens",
     "school",
     "cat-and-fish",
@@ -40,6 +40,7 @@ const EXAMPLES: [(&str, &str); 37] = examples![
     "not-a-rotation",
     "cat-sat-mat",
     "mat-sat-cat",
+    "additive",
     "input-numbers",
     "one-head-parameters",
     "heads-parameters",

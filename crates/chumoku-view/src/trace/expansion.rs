@@ -1,6 +1,6 @@
 //! Expansions: one number of a step, term by term.
 
-use super::operation::{EntrywiseFunction, NormGradient, Operation, RotaryAngles, StepId};
+use super::operation::{EntrywiseFunction, NormGradient, Operation, RotaryAngles, StepId, pair_rows};
 use super::printed_number::Scalar;
 use super::program::Program;
 use chumoku::lang::Lang;
@@ -31,6 +31,13 @@ pub enum ExpansionForm {
         terms: Vec<[f64; 2]>,
         /// The bias, added at the end.
         bias: Option<f64>,
+    },
+    /// `a·b + c·g²`, or `c·g²`.
+    WithSquare {
+        /// a and b.
+        product: Option<[f64; 2]>,
+        /// c and g.
+        square: [f64; 2],
     },
     /// `a + b + …`.
     Terms(Vec<f64>),
@@ -169,6 +176,7 @@ pub(super) fn expansion_form<'a>(
         | Operation::OneHot(_)
         | Operation::StateRecurrence(_)
         | Operation::StateGradient(_)
+        | Operation::Reshape { .. }
         | Operation::Mask { .. }
         | Operation::PoolingGradient { .. } => return None,
         Operation::Sum([a, b]) => ExpansionForm::Terms(vec![entry(a), entry(b)]),
@@ -185,6 +193,14 @@ pub(super) fn expansion_form<'a>(
         }
         Operation::ProductTransposed([a, b]) => plain(products(*a, &|k| of(*b)[[column, k]])),
         Operation::TransposedProduct([a, b]) => plain(column_pairs([(a, row), (b, column)])),
+        Operation::PairSums([a, b]) => {
+            let keys = of(*b).nrows();
+            ExpansionForm::Terms(vec![of(*a)[[row / keys, column]], of(*b)[[row % keys, column]]])
+        }
+        Operation::PairGradient { of: a, keys, is_second } => {
+            let rows = pair_rows(of(*a).nrows(), *keys, row, *is_second);
+            ExpansionForm::Terms(rows.map(|i| of(*a)[[i, column]]).collect())
+        }
         Operation::ProductsTransposed { pairs, added } if pairs.is_empty() => {
             ExpansionForm::Terms(added.iter().map(entry).collect())
         }
@@ -307,9 +323,11 @@ pub(super) fn expansion_form<'a>(
         }
         Operation::Moment { before, gradient, keep, is_square } => {
             let g = entry(gradient);
-            let before = before.as_ref().map(|before| [*keep, entry(before)]);
-            let new = [1.0 - keep, if *is_square { g * g } else { g }];
-            plain(before.into_iter().chain([new]).collect())
+            let (product, new) = (before.as_ref().map(|before| [*keep, entry(before)]), [1.0 - keep, g]);
+            match is_square {
+                true => ExpansionForm::WithSquare { product, square: new },
+                false => plain(product.into_iter().chain([new]).collect()),
+            }
         }
         Operation::BiasCorrection { of: a, keep, step } => {
             ExpansionForm::Quotient(entry(a), 1.0 - keep.powf(f64::from(*step)))
@@ -402,6 +420,10 @@ impl Expansion {
                 let mut parts = products(terms);
                 parts.extend(bias.map(signed));
                 if parts.is_empty() { number(0.0) } else { joined(parts) }
+            }
+            ExpansionForm::WithSquare { product, square: [c, g] } => {
+                let square = format!("{}{times}({}){}", number(*c), number(*g), if is_latex { "^2" } else { "²" });
+                product.iter().flat_map(|pair| products(&[*pair])).chain([square]).collect::<Vec<_>>().join(" + ")
             }
             ExpansionForm::Terms(terms) => joined(summands(terms)),
             ExpansionForm::Average(terms, over) => format!("({}) / {}", joined(summands(terms)), number(*over)),
@@ -521,6 +543,7 @@ impl Expansion {
             ExpansionForm::Products { terms, bias } => {
                 terms.iter().map(|[a, b]| a * b).sum::<f64>() + bias.unwrap_or(0.0)
             }
+            ExpansionForm::WithSquare { product, square: [c, g] } => product.map_or(0.0, |[a, b]| a * b) + c * g * g,
             ExpansionForm::Terms(terms) => terms.iter().sum(),
             ExpansionForm::Average(terms, over) => terms.iter().sum::<f64>() / over,
             ExpansionForm::Tanh(a) => a.tanh(),

@@ -56,6 +56,9 @@ const expansions = {
   Mixture: ([a, b], p, i, j) => products(pairs(a[i], column(b, j)).filter(([s, x]) => +s !== 0 || Number.isFinite(+x))),
   ProductTransposed: ([a, b], p, i, j) => products(pairs(a[i], b[j])),
   TransposedProduct: ([a, b], p, i, j) => products(pairs(column(a, i), column(b, j))),
+  PairSums: ([a, b], p, i, j) => terms([a[Math.floor(i / b.length)][j], b[i % b.length][j]]),
+  PairGradient: ([a], p, i, j) => terms(column(pairRows(a, i, p), j)),
+  Reshaped: ([a], { columns }, i, j) => terms([reshaped(a, i * columns + j)]),
   ProductsTransposed: (of, { pairs: n }, i, j) => {
     const all = Array.from({ length: n }, (_, k) => pairs(of[2 * k][i], of[2 * k + 1][j])).flat();
     const added = of.slice(2 * n).map(a => a[i][j]);
@@ -132,8 +135,8 @@ const expansions = {
     return i === j ? `${x}·(1 − ${x})` : `−${x}·${y}`;
   },
   Moment: ([g, m], { keep, square }, i, j) => {
-    const fresh = [1 - keep, square ? g[i][j] * g[i][j] : g[i][j]];
-    return products(m ? [[keep, m[i][j]], fresh] : [fresh]);
+    if (!square) return products([...(m ? [[keep, m[i][j]]] : []), [1 - keep, g[i][j]]]);
+    return () => `${m ? `${plain(keep)}·${signed(m[i][j])} + ` : ''}${plain(1 - keep)}·(${plain(g[i][j])})²`;
   },
   Corrected: ([a], { left }, i, j) => quotient(a[i][j], left),
   Update: ([m, v], { rate, epsilon }, i, j) => () => `${plain(rate)}·${signed(m[i][j])} / (√${plain(v[i][j])} + ${plain(epsilon)})`,

@@ -2,6 +2,7 @@
 
 use super::operation::{EntrywiseFunction, NormGradient, Operation, RotaryAngles, StepId};
 use super::program::Program;
+use super::quantity::Quantity;
 use super::step_kind::StepKind;
 use chumoku::nn::Pooling;
 use chumoku_kernels::Activation;
@@ -117,6 +118,12 @@ pub(super) fn formula_template(program: &Program, id: StepId) -> Option<FormulaT
         Operation::Product { factors: [a, b], bias: Some(c) } => with(&[a, b, c], ["{0} {1} + {2}", "{0} {1} + {2}"]),
         Operation::ProductTransposed([a, b]) => with(&[a, b], ["{0} {1}ᵀ", "{0} {{1}}^{\\top}"]),
         Operation::TransposedProduct([a, b]) => with(&[a, b], ["{0}ᵀ {1}", "{{0}}^{\\top} {1}"]),
+        Operation::PairSums([a, b]) => {
+            with(&[a, b], ["{0}(i, :) + {1}(j, :)", "\\left({0}\\right)_{i,:} + \\left({1}\\right)_{j,:}"])
+        }
+        Operation::PairGradient { of, is_second: false, .. } => with(&[of], ["Σⱼ {0}(i, j)", "\\textstyle\\sum_j {0}"]),
+        Operation::PairGradient { of, .. } => with(&[of], ["Σᵢ {0}(i, j)", "\\textstyle\\sum_i {0}"]),
+        Operation::Reshape { of, .. } => with(&[of], ["reshape({0})", "\\mathrm{reshape}({0})"]),
         Operation::ProductsTransposed { pairs, added } => {
             let letters: Vec<String> = pairs.iter().flatten().chain(added).map(name).collect();
             let place = |i: usize| format!("{{{i}}}");
@@ -163,6 +170,11 @@ pub(super) fn formula_template(program: &Program, id: StepId) -> Option<FormulaT
         Operation::Scale { of, factor } => match inverse_sqrt_of(*factor) {
             Some(1) => with(&[of], ["{0}", "{0}"]),
             Some(n) => fill(&[name(of), n.to_string()], ["{0} / √{1}", "{0} / \\sqrt{{1}}"]),
+            // Embeddings are multiplied by √d_model.
+            None if matches!(step.quantity, Quantity::TokenVectors | Quantity::Embeddings | Quantity::X) => {
+                let n = factor.powi(2).round();
+                fill(&[name(of), n.to_string()], ["√{1} · {0}", "\\sqrt{{1}} \\cdot {0}"])
+            }
             None => fill(&[name(of), factor.to_string()], ["{1} · {0}", "{1} \\cdot {0}"]),
         },
         Operation::AddBias { of, .. } => with(&[of], ["{0} + b", "{0} + b"]),

@@ -44,6 +44,11 @@ pub(super) fn label(trace: &Trace, axis: MatrixAxis, index: usize) -> String {
         MatrixAxis::Queries => &trace.tokens,
         MatrixAxis::Keys => &trace.key_tokens,
         MatrixAxis::Classes => &trace.classes,
+        MatrixAxis::QueryKeyPairs => {
+            let keys = trace.steps.iter().find(|step| step.axes() == [MatrixAxis::Queries, MatrixAxis::Keys]);
+            let [query, key] = super::operation::reshaped(keys.map_or(1, |step| step.value.ncols()), index);
+            return format!("{} → {}", label(trace, MatrixAxis::Queries, query), label(trace, MatrixAxis::Keys, key));
+        }
         MatrixAxis::One => return String::new(),
         _ => return (index + 1).to_string(),
     };

@@ -6,6 +6,7 @@ use super::equation::EquationPart;
 use super::grid::NumberGrid;
 use super::operation::StepId;
 use super::page_layout::{PageLayout, PageStep};
+use super::quantity::MatrixAxis;
 use super::step_groups::StepGroup;
 use super::step_kind::StepKind;
 use super::text::{TraceDetail, TraceOptions};
@@ -20,11 +21,12 @@ const STYLE: &str = include_str!("trace.css");
 /// Theme and language of the page.
 const APPEARANCE: &str = include_str!("appearance.js");
 /// Evaluates the steps, spells out their numbers, and answers the reader.
-const SCRIPT: [&str; 5] = [
+const SCRIPT: [&str; 6] = [
     include_str!("operations.js"),
     include_str!("expansions.js"),
     include_str!("views.js"),
     include_str!("answers.js"),
+    include_str!("way.js"),
     include_str!("trace.js"),
 ];
 
@@ -173,7 +175,11 @@ impl Trace {
         let _ = writeln!(
             out,
             "<p class=\"note\">{}</p>",
-            bilingual_html(|lang| words::rounding_note(lang, options.digits))
+            bilingual_html(|lang| format!(
+                "{} {}",
+                words::rounding_note(lang, options.digits),
+                words::batch_note(lang)
+            ))
         );
         if let Some(program) = program {
             let program = crate::html::escape_script_json(&program.to_string());
@@ -237,7 +243,7 @@ impl Trace {
              hidden>{}</span></div>\n<div class=\"bar\" role=\"group\" aria-label=\"play, 再生\"><button type=\"button\" id=\"back\" \
              title=\",\">◀ {}</button> <button type=\"button\" id=\"play\" title=\"p\" aria-pressed=\"false\"><span class=\"off\">▶ \
              {}</span><span class=\"on\" hidden>⏸ {}</span></button> <button type=\"button\" id=\"next\" title=\".\">{} ▶</button> <button \
-             type=\"button\" id=\"fold\">{}</button> <button type=\"button\" id=\"unfold\">{}</button></div></div>",
+             type=\"button\" id=\"fold\">{}</button> <button type=\"button\" id=\"unfold\">{}</button></div>{}</div>",
             bilingual_html(|lang| words::editing_note(lang).into()),
             bilingual("Reset", "元に戻す"),
             bilingual_html(|lang| words::invalid_entry_note(lang).into()),
@@ -247,7 +253,24 @@ impl Trace {
             bilingual("Next term", "次の項"),
             bilingual("Fold all", "すべてたたむ"),
             bilingual("Unfold all", "すべて開く"),
+            self.token_chooser_html(),
         );
+    }
+
+    /// Returns the choice of a token, and the place for its way; empty if there is no choice.
+    fn token_chooser_html(&self) -> String {
+        let Some(count) = self.token_count().filter(|count| *count > 1) else { return String::new() };
+        let tokens = (0..count).map(|i| {
+            let label = super::grid::label(self, MatrixAxis::Queries, i);
+            format!("<option value=\"{}\">{}</option>", i + 1, escape_line(&label))
+        });
+        format!(
+            "\n<div class=\"bar\"><label for=\"token\">{}</label> <select id=\"token\" title=\"[ ]\"><option value=\"\">–</option>{}</select></div>\
+             <div id=\"way-box\" hidden><p class=\"note\">{}</p><ol id=\"way\"></ol></div>",
+            bilingual_html(|lang| lang.pick("Follow a token", "トークンを追う").into()),
+            tokens.collect::<String>(),
+            bilingual_html(|lang| words::way_note(lang).into()),
+        )
     }
 
     fn step_to_html(&self, layout: &PageLayout<'_>, of: &PageStep<'_>, options: &TraceOptions, out: &mut String) {

@@ -107,6 +107,8 @@ impl TraceStep {
             "formula": self.formula.as_ref().map(|formula| &formula.text),
             "latex": self.formula.as_ref().map(|formula| &formula.latex),
             "letters": self.shape_letters,
+            "batch_letters": self.batch_axes.iter().map(|axis| &axis.letter[..]).collect::<Value>(),
+            "batch_shape": self.batch_axes.iter().map(|axis| axis.length).collect::<Value>(),
             "shape": [self.value.nrows(), self.value.ncols()],
             "matrix": json_matrix(&self.value),
             "expansion": self.expansion.as_ref().map(Expansion::to_json),

@@ -76,7 +76,7 @@ impl Trace {
                 Some((before, index)) => {
                     format!("{}d_{{\\mathrm{{{index}}}}}", before.replace('·', "\\cdot "))
                 }
-                None => letter,
+                None => letter.replace('·', "\\cdot "),
             });
             let [rows, columns] = [step.value.nrows(), step.value.ncols()];
             let shape = format!("${} \\times {} = {rows} \\times {columns}$", letters[0], letters[1]);

@@ -99,6 +99,9 @@ impl Trace {
         if depth == TraceDetail::All {
             let _ = writeln!(out, "{}", words::rounding_note(lang, digits));
         }
+        if depth != TraceDetail::Steps {
+            let _ = writeln!(out, "\n{}", words::batch_note(lang));
+        }
         for agreement in &self.agreements {
             let _ = writeln!(out, "\n{}", agreement.to_text(lang));
         }

@@ -118,8 +118,16 @@ pub(super) fn read_numbers(text: &str, place: &str) -> Result<NestedMatrices<Opt
 /// Turns a single list into a column for quantities with one number a row, and into a row for all others.
 pub(super) fn orient_list(quantity: Quantity, numbers: NestedMatrices<Option<PrintedNumber>>) -> ClaimedMatrices {
     match numbers.is_list
-        && matches!(quantity, Quantity::ScoreSums | Quantity::ScoreMax | Quantity::ClassSums | Quantity::ClassMax)
-    {
+        && matches!(
+            quantity,
+            Quantity::TokenIds
+                | Quantity::ScoreSums
+                | Quantity::ScoreMax
+                | Quantity::ScoreVector
+                | Quantity::PairScores
+                | Quantity::ClassSums
+                | Quantity::ClassMax
+        ) {
         true => numbers.matrices.into_iter().map(|m| m.reversed_axes()).collect(),
         false => numbers.matrices,
     }

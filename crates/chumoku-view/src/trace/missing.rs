@@ -26,7 +26,7 @@ impl WorkedExample {
 
     /// Returns the inputs that scores need and that are missing.
     pub(super) fn missing_for_scores(&self) -> Vec<String> {
-        self.missing_inputs(Quantity::ScaledScores)
+        self.missing_inputs(if self.options.is_additive { Quantity::Scores } else { Quantity::ScaledScores })
     }
 
     fn has_input(&self, quantity: Quantity) -> bool {
@@ -42,7 +42,7 @@ impl WorkedExample {
         let options = &self.options;
         let or = |needed: String, other: &str| tr!("{needed} (or {other})", "{needed}（または {other}）");
         let option = |is_set: bool, text: &str| if is_set { Vec::new() } else { vec![text.to_owned()] };
-        let has_x = self.has_input(X) || self.has_input(Embeddings);
+        let has_x = [X, TokenVectors, Embeddings].iter().any(|of| self.has_input(*of));
         let projected = |own: Quantity, weight: Quantity, has_source: bool, source: &str| {
             let (own, name) = (own.name(), weight.name());
             let and = tr!("{source} and {name}", "{source} と {name}");
@@ -63,12 +63,17 @@ impl WorkedExample {
             option(found == Some(order), &needed)
         };
         let needs = |of: Quantity, is_set: bool, text: &str| [self.missing_inputs(of), option(is_set, text)].concat();
+        // An additive score has no scale unless an option asks for one.
+        let is_scaled = !options.is_additive || options.scale.or(options.beta).is_some();
+        let before_softmax = if is_scaled { ScaledScores } else { Scores };
         match quantity {
             X if self.has_input(Embeddings) => option(self.has_input(Positions), "positions"),
+            Embeddings => option(false, "token_vectors"),
             X if self.has_input(Positions) => option(self.has_input(Embeddings), "embeddings"),
             X => vec![tr!("embeddings and positions", "embeddings と positions")],
             Q => projected(Q, WQ, has_x, "X"),
             K => projected(K, WK, has_memory, &source),
+            V if options.is_additive && has_memory && self.options.num_heads == 1 => Vec::new(),
             V => projected(V, WV, has_memory, &source),
             NormalizedQ | NormalizedK => {
                 let of = if quantity == NormalizedQ { Q } else { K };
@@ -96,17 +101,23 @@ impl WorkedExample {
                 let target = option(self.has_input(Target), "target");
                 [option(self.has_input(ClassW) || self.has_input(Logits), "W_class"), target].concat()
             }
+            PairSums | PairTanh | PairScores => needs(
+                Scores,
+                options.is_additive,
+                &tr!("options.score as \"additive\"", "options.score に \"additive\" "),
+            ),
+            Scores if options.is_additive => [both(Q, K), option(self.has_input(ScoreVector), "v_a")].concat(),
             Scores => both(Q, K),
             ScaledScores if self.has_input(Scores) => {
                 option(options.scale.or(options.beta).is_some() || options.head_dim.is_some(), "options.d_k")
             }
-            ScaledScores => self.missing_inputs(Scores),
+            ScaledScores => needs(Scores, is_scaled, "options.beta"),
             BiasedScores | MaskedScores | ScoreMax | ScoreExponentials if self.has_input(Weights) => {
                 vec![tr!("scores or scaled instead of weights", "weights の代わりに scores か scaled")]
             }
             BiasedScores => {
                 let is_added = options.alibi_slopes.is_some() || matches!(options.mask, Some(MaskOption::Additive(_)));
-                needs(ScaledScores, is_added, &tr!("options.mask of numbers", "数値の options.mask"))
+                needs(before_softmax, is_added, &tr!("options.mask of numbers", "数値の options.mask"))
             }
             MaskedScores => {
                 let is_masked = options.causal.is_some()
@@ -116,16 +127,16 @@ impl WorkedExample {
                     "options.causal, options.window or options.mask",
                     "options.causal、options.window か options.mask"
                 );
-                needs(ScaledScores, is_masked, &needed)
+                needs(before_softmax, is_masked, &needed)
             }
             ScoreMax | ScoreExponentials | ScoreSums if options.hard_attention => {
-                needs(ScaledScores, false, &tr!("options.hard as false", "options.hard に false "))
+                needs(before_softmax, false, &tr!("options.hard as false", "options.hard に false "))
             }
             ScoreMax => {
                 let needed = tr!("options.subtract_max as true", "options.subtract_max に true ");
-                needs(ScaledScores, options.subtract_max, &needed)
+                needs(before_softmax, options.subtract_max, &needed)
             }
-            ScoreExponentials | ScoreSums | Weights if !self.has_input(Weights) => self.missing_inputs(ScaledScores),
+            ScoreExponentials | ScoreSums | Weights if !self.has_input(Weights) => self.missing_inputs(before_softmax),
             HeadOutput | Concat | Output => both(V, Weights),
             Norm2 | Inner | Activated | Gate | Gated | FeedForward | Residual2 | FinalNorm2 => {
                 let weights: &[Quantity] = match quantity {

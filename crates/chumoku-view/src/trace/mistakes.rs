@@ -77,6 +77,7 @@ mistakes! {
     SampleVariance: "sample_variance", ("the variance was divided by n − 1 instead of n", "分散を n ではなく n − 1 で割っている");
     RootLeftOut: "root_left_out", ("divided by the variance instead of its root", "標準偏差ではなく分散で割っている");
     LeftOutGamma: "left_out_gamma", ("γ or β was left out", "γ または β を適用していない");
+    DotForAdditive: "dot_for_additive", ("a dot product instead of vᵀ tanh(q + k)", "vᵀ tanh(q + k) ではなく内積を計算している");
     ActivationLeftOut: "activation_left_out", ("the activation was left out", "活性化関数を適用していない");
     WrongSign: "wrong_sign", ("wrong sign", "符号が逆");
     LeftOutTerm: "left_out_term", ("a product of the sum was left out", "積の一つを足し忘れている");
@@ -328,7 +329,20 @@ impl<'a> Alternatives<'a> {
                     });
                 }
             }
-            Operation::Activation { of, .. } => all.push_operation(Kind::ActivationLeftOut, same(*of)),
+            Operation::Activation { of, .. } | Operation::Tanh(of) => {
+                all.push_operation(Kind::ActivationLeftOut, same(*of));
+            }
+            Operation::Reshape { .. } if step.quantity == Quantity::Scores => {
+                if let (Some(query), Some(key)) = (find(Quantity::Q), find(Quantity::K)) {
+                    let product = Operation::ProductTransposed([query, key]);
+                    all.push_operation(Kind::DotForAdditive, product);
+                }
+            }
+            Operation::PairSums([query, key]) => {
+                let [query, key] = [*query, *key];
+                all.push_wrong(query, key, Operation::PairSums([query, query]));
+                all.push_wrong(key, query, Operation::PairSums([key, key]));
+            }
             Operation::Log(of) => {
                 let of = *of;
                 for base in OTHER_BASES {

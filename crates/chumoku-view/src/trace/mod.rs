@@ -6,9 +6,11 @@
 //!
 //! # Files
 //!
+//! - `additive_score`: the score vᵀ tanh(q + k)
 //! - `attention_controls`: options that a page changes
 //! - `attention_steps`: the steps of attention
 //! - `backward`: gradient rules of each operation
+//! - `batch_shape`: shapes in a batch of texts
 //! - `builtin`: built-in examples
 //! - `caption`: titles and sources of examples
 //! - `check`: claims against true numbers
@@ -55,9 +57,11 @@
 //! - `words`: sentences in both languages
 //! - `xlsx`: spreadsheets
 
+mod additive_score;
 mod attention_controls;
 mod attention_steps;
 mod backward;
+mod batch_shape;
 mod builtin;
 mod caption;
 mod check;
@@ -106,6 +110,7 @@ mod words;
 #[cfg(feature = "spreadsheets")]
 mod xlsx;
 
+pub use batch_shape::BatchAxis;
 pub use builtin::{builtin, builtin_names, open_example};
 pub use caption::Caption;
 pub use check::{CheckReport, ClaimResult, RowSum, WorstNumber};

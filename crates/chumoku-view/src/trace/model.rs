@@ -27,7 +27,17 @@ impl ToWorkedExample for ForwardTrace {
         let mut give = |quantity, matrix: Option<&Array2<f64>>| {
             matrix.into_iter().for_each(|matrix| drop(example.inputs.insert(quantity, vec![matrix.clone()])));
         };
-        give(Quantity::X, Some(&of.x));
+        match &self.embedding {
+            // Without a factor and positions the embeddings are X.
+            Some(embedding) if embedding.is_scaled || embedding.positions.is_some() => {
+                let ids = Array2::from_shape_fn((embedding.ids.len(), 1), |(i, _)| f64::from(embedding.ids[i]));
+                give(Quantity::TokenIds, Some(&ids));
+                let own = if embedding.is_scaled { Quantity::TokenVectors } else { Quantity::Embeddings };
+                give(own, Some(&embedding.vectors));
+                give(Quantity::Positions, embedding.positions.as_ref());
+            }
+            _ => give(Quantity::X, Some(&of.x)),
+        }
         give(Quantity::Memory, of.memory.as_ref());
         for (i, quantity) in [Quantity::WQ, Quantity::WK, Quantity::WV].into_iter().enumerate() {
             give(quantity, m.weights.get(i));

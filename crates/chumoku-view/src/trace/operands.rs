@@ -20,6 +20,7 @@ impl Operation {
             | Operation::WeightedSum(pair)
             | Operation::ProductTransposed(pair)
             | Operation::TransposedProduct(pair)
+            | Operation::PairSums(pair)
             | Operation::Difference { of: pair, .. }
             | Operation::ColumnDotProducts(pair)
             | Operation::ComplementProduct(pair)
@@ -34,6 +35,8 @@ impl Operation {
             | Operation::Log(of)
             | Operation::UnitLength(of)
             | Operation::BroadcastRow { of, .. }
+            | Operation::PairGradient { of, .. }
+            | Operation::Reshape { of, .. }
             | Operation::Columns { of, .. }
             | Operation::Scale { of, .. }
             | Operation::AddBias { of, .. }

@@ -34,6 +34,13 @@ pub(crate) enum Operation {
     WeightedSum([StepId; 2]),
     /// `A Bᵀ`.
     ProductTransposed([StepId; 2]),
+    /// `A(i, :) + B(j, :)`: a row for each pair of a row of A and a row of B, those of the first row of A first.
+    PairSums([StepId; 2]),
+    /// The gradient of one operand of [`Operation::PairSums`]: the sum of the rows of A whose pair has the row. `keys`
+    /// is the number of rows of the second operand.
+    PairGradient { of: StepId, keys: usize, is_second: bool },
+    /// The numbers of A in rows of this many columns.
+    Reshape { of: StepId, columns: usize },
     /// `Aᵀ B`.
     TransposedProduct([StepId; 2]),
     /// `A Bᵀ + C Dᵀ + … + E + …`: the sum of the gradient terms of a step.
@@ -177,6 +184,11 @@ impl Operation {
             | Operation::AdamWStep { of: a, .. } => of(*a),
             Operation::Product { factors: [a, b], .. } | Operation::WeightedSum([a, b]) => (of(*a).0, of(*b).1),
             Operation::ProductTransposed([a, b]) => (of(*a).0, of(*b).0),
+            Operation::PairSums([a, b]) => (of(*a).0 * of(*b).0, of(*a).1),
+            Operation::PairGradient { of: a, keys, is_second } => {
+                (if *is_second { *keys } else { of(*a).0 / keys }, of(*a).1)
+            }
+            Operation::Reshape { of: a, columns } => (of(*a).0 * of(*a).1 / columns, *columns),
             Operation::TransposedProduct([a, b]) => (of(*a).1, of(*b).1),
             Operation::ProductsTransposed { pairs, added } => match (pairs.first(), added.first()) {
                 (Some([a, b]), _) => (of(*a).0, of(*b).0),
@@ -221,6 +233,23 @@ impl Operation {
                 let all = products.chain(added.iter().map(|a| value(*a).to_owned()));
                 let sum = all.reduce(|sum, next| map_entries(sum.view(), |at, x| x.add(next[at])));
                 sum.unwrap_or_else(|| Array2::from_elem((0, 0), S::from_f64(0.0)))
+            }
+            Operation::PairSums([a, b]) => {
+                let (a, b) = (value(*a), value(*b));
+                let keys = b.nrows();
+                let sum = |(i, j): (usize, usize)| a[[i / keys, j]].add(b[[i % keys, j]]);
+                Array2::from_shape_fn((a.nrows() * keys, a.ncols()), sum)
+            }
+            Operation::PairGradient { of, keys, is_second } => {
+                let a = value(*of);
+                Array2::from_shape_fn(self.dim(|_| a.dim()), |(i, j)| {
+                    let rows = pair_rows(a.nrows(), *keys, i, *is_second);
+                    rows.fold(S::from_f64(0.0), |sum, row| sum.add(a[[row, j]]))
+                })
+            }
+            Operation::Reshape { of, columns } => {
+                let a = value(*of);
+                Array2::from_shape_fn(self.dim(|_| a.dim()), |(i, j)| a[reshaped(a.ncols(), i * columns + j)])
             }
             Operation::Difference { of: [a, b], over } => {
                 map_entries(value(*a), |at, x| x.sub(value(*b)[at]).div(S::from_f64(*over)))
@@ -425,6 +454,16 @@ impl Operation {
             }
         }
     }
+}
+
+/// Returns the rows of pairs that have the given row of the first or the second operand.
+pub(super) fn pair_rows(pairs: usize, keys: usize, row: usize, is_second: bool) -> std::iter::StepBy<Range<usize>> {
+    if is_second { (row..pairs).step_by(keys) } else { (row * keys..(row + 1) * keys).step_by(1) }
+}
+
+/// Returns row and column of a matrix's number by its index in reading order.
+pub(super) fn reshaped(columns: usize, index: usize) -> [usize; 2] {
+    [index / columns, index % columns]
 }
 
 fn map_entries<S: Scalar>(a: ArrayView2<'_, S>, f: impl Fn((usize, usize), S) -> S) -> Array2<S> {

@@ -71,6 +71,9 @@ const normGradient = ([a, x, g, gamma], { epsilon, rms }, i) => {
   return { own, center: rms ? 0 : total(own) / n, along: sum(n, j => own[j] * x[i][j]) / n,
     under: rms ? squares(a[i]) / n : spread(a[i]), epsilon };
 };
+// The rows of the pairs that have a query or a key.
+const pairRows = (a, i, { keys, second }) => a.filter((_, k) => (second ? k % keys : Math.floor(k / keys)) === i);
+const reshaped = (a, k) => a[Math.floor(k / a[0].length)][k % a[0].length];
 const length = row => Math.sqrt(squares(row));
 const along = (u, g, i) => sum(u[i].length, k => u[i][k] * g[i][k]);
 const angle = ([a, given], { speeds, sign }, i, j) => {
@@ -155,6 +158,9 @@ const operations = {
   Mixture: ([a, b]) => grid(a.length, b[0].length, (i, j) => sum(b.length, k => share(a[i][k], b[k][j]))),
   ProductTransposed: ([a, b]) => product(a, flip(b)),
   TransposedProduct: ([a, b]) => product(flip(a), b),
+  PairSums: ([a, b]) => a.flatMap(q => b.map(k => q.map((x, j) => x + k[j]))),
+  PairGradient: ([a], p) => grid(p.second ? p.keys : a.length / p.keys, a[0].length, (i, j) => total(column(pairRows(a, i, p), j))),
+  Reshaped: ([a], { columns }) => grid(a.flat().length / columns, columns, (i, j) => reshaped(a, i * columns + j)),
   ProductsTransposed: (of, { pairs }) => {
     const all = of.slice(2 * pairs);
     for (let k = pairs - 1; k >= 0; k--) all.unshift(product(of[2 * k], flip(of[2 * k + 1])));

@@ -39,6 +39,8 @@ pub(crate) struct ExampleOptions {
     /// Maximum distance of the keys that a query sees.
     pub(crate) window: Option<usize>,
     pub(crate) hard_attention: bool,
+    /// True for the additive score vᵀ tanh(q + k) instead of the dot product (Bahdanau et al. 2014).
+    pub(crate) is_additive: bool,
     pub(crate) num_heads: usize,
     pub(crate) num_key_heads: Option<usize>,
     pub(crate) head_dim: Option<usize>,
@@ -137,7 +139,7 @@ fn read_mask(text: &str) -> Result<MaskOption, String> {
 }
 
 /// The names of the options in files.
-const OPTION_KEYS: &str = "scale causal mask window beta hard num_heads num_key_heads d_k subtract_max residual norm rms_norm \
+const OPTION_KEYS: &str = "score scale causal mask window beta hard num_heads num_key_heads d_k subtract_max residual norm rms_norm \
     epsilon activation norm_2 rms_norm_2 epsilon_2 last_norm epsilon_last rotary_base alibi_slopes \
     head_norm_epsilon cell pooling dense_tanh dense_activation dense_norm epsilon_dense unit_length";
 
@@ -188,6 +190,17 @@ impl ExampleOptions {
             }
         };
         let mask = file.raw_value("mask").map(read_mask).transpose()?;
+        let is_additive = match file.raw_value("score") {
+            None | Some("\"dot\"") => false,
+            Some("\"additive\"") => true,
+            Some(other) => {
+                return Err(tr!(
+                    "options.score: expected \"dot\" or \"additive\", found {}",
+                    "options.score: \"dot\" か \"additive\" が必要ですが、{} です",
+                    quote(other)
+                ));
+            }
+        };
         let small = |key: &str| match finite(key)? {
             Some(epsilon) if epsilon < 0.0 => Err(tr!(
                 "options.{key}: expected 0 or more, found {epsilon}",
@@ -235,6 +248,7 @@ impl ExampleOptions {
             mask,
             window: file.value("window", "options.", ["a whole number", "0 以上の整数"])?,
             hard_attention: truth("hard")?.unwrap_or(false),
+            is_additive,
             num_heads: file.count("num_heads")?.unwrap_or(1),
             num_key_heads: file.count("num_key_heads")?,
             head_dim: file.count("d_k")?,

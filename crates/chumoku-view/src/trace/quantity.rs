@@ -17,6 +17,8 @@ pub(crate) enum MatrixAxis {
     KeyWidth,
     /// Width of queries and keys of one head.
     HeadWidth,
+    /// Pairs of a query and a key: those of the first query come first.
+    QueryKeyPairs,
     /// Rotated pairs of numbers of one head.
     Pairs,
     /// Width of values.
@@ -77,6 +79,8 @@ macro_rules! quantities {
 }
 
 quantities! {
+    TokenIds: "ids", "id", ("Token ids", "トークンの id"), [Queries, One];
+    TokenVectors: "token_vectors", "E", ("Rows of the embedding table", "埋め込み表の行"), [Queries, Model];
     Embeddings: "embeddings", "X_E", ("Embeddings", "埋め込み"), [Queries, Model];
     Positions: "positions", "P", ("Positional encoding", "位置エンコーディング"), [Queries, Model];
     X: "X", "X", ("Input", "入力"), [Queries, Model];
@@ -124,6 +128,10 @@ quantities! {
     RotarySpeeds: "rotary_speeds", "ω", ("Angles of one step of position", "位置 1 つ分の回転角"), [One, Pairs];
     RotatedQ: "rotated_Q", "Q′", ("Queries, rotated by position", "位置で回転したクエリ"), [Queries, KeyWidth];
     RotatedK: "rotated_K", "K′", ("Keys, rotated by position", "位置で回転したキー"), [Keys, KeyWidth];
+    PairSums: "pair_sums", "B_qk", ("Sum of every query and key", "クエリとキーのすべての組の和"), [QueryKeyPairs, KeyWidth];
+    PairTanh: "pair_tanh", "T_qk", ("tanh of every pair", "すべての組の tanh"), [QueryKeyPairs, KeyWidth];
+    ScoreVector: "v_a", "v_a", ("Vector of the additive score", "加法スコアのベクトル"), [KeyWidth, One] matrix;
+    PairScores: "pair_scores", "e", ("Score of every pair", "すべての組のスコア"), [QueryKeyPairs, One];
     Scores: "scores", "S", ("Scores", "スコア"), [Queries, Keys];
     ScaledScores: "scaled", "S_scaled", ("Scaled scores", "スケーリングしたスコア"), [Queries, Keys];
     BiasedScores: "biased", "S_biased", ("Scores with biases", "バイアスを加えたスコア"), [Queries, Keys];

@@ -3,8 +3,9 @@
 use super::attention_controls::{AttentionControls, MAX_NUMBERS};
 use super::json::{json_matrix, json_number};
 use super::operation::{EntrywiseFunction, NormGradient, Operation, RotaryAngles, StepId};
-use super::quantity::Quantity;
+use super::quantity::{MatrixAxis, Quantity};
 use super::recurrence::{StateGradient, StateRecurrence};
+use super::step_kind::StepKind;
 use super::trace_steps::{Trace, TraceStep};
 use chumoku::nn::Pooling;
 use chumoku_kernels::Activation;
@@ -35,6 +36,7 @@ impl Trace {
             .iter()
             .map(|(step, is_shown)| {
                 let mut object = step_json(step, *is_shown, controls)?;
+                self.add_token_rows(step, *is_shown, &mut object);
                 // The rows of H′ and C′ are those of a step that follows.
                 if let Operation::StateRecurrence(before) = &step.operation {
                     let is_it = |other: &&(&TraceStep, bool)| {
@@ -58,6 +60,67 @@ impl Trace {
         });
         Some(json!({ "digits": digits, "terms": terms, "size": size, "steps": steps?, "controls": controls }))
     }
+}
+
+impl Trace {
+    /// Returns the number of tokens: the rows of the first step with a row for each.
+    pub(super) fn token_count(&self) -> Option<usize> {
+        self.steps.iter().find(|step| step.axes()[0] == MatrixAxis::Queries).map(|step| step.value.nrows())
+    }
+
+    /// Adds how many rows belong to each token, and whether the step is on a token's way.
+    fn add_token_rows(&self, step: &TraceStep, is_shown: bool, object: &mut Value) {
+        let (Some(tokens), rows) = (self.token_count(), step.value.nrows()) else { return };
+        let has_memory = self.steps.iter().any(|step| step.quantity == Quantity::Memory);
+        match step.axes()[0] {
+            MatrixAxis::Queries if rows == tokens => object["tokenRows"] = 1.into(),
+            MatrixAxis::QueryKeyPairs => object["tokenRows"] = (rows / tokens).into(),
+            MatrixAxis::Keys if rows == tokens && !has_memory && self.key_tokens == self.tokens => {
+                object["keyRows"] = 1.into();
+            }
+            _ => {}
+        }
+        if is_shown && step.kind == StepKind::Value && step.head.is_none() && is_on_way(step.quantity) {
+            object["way"] = match step.quantity {
+                Quantity::Probabilities => 2,
+                Quantity::TokenIds => 3,
+                _ => 1,
+            }
+            .into();
+        }
+    }
+}
+
+/// Returns whether a quantity holds the vector of a token between two layers, or its answer.
+fn is_on_way(quantity: Quantity) -> bool {
+    use Quantity::{
+        Concat, Embeddings, FeedForward, FinalNorm, FinalNorm2, HeadOutput, Hidden, LastNorm, Norm, Norm2, Output,
+        Pooled, Positions, Probabilities, Residual, Residual2, StepOutput, TokenIds, TokenVectors, Vector, X,
+    };
+    matches!(
+        quantity,
+        TokenIds
+            | TokenVectors
+            | Embeddings
+            | Positions
+            | X
+            | StepOutput
+            | Norm
+            | HeadOutput
+            | Concat
+            | Output
+            | Residual
+            | FinalNorm
+            | Norm2
+            | FeedForward
+            | Residual2
+            | FinalNorm2
+            | LastNorm
+            | Hidden
+            | Pooled
+            | Vector
+            | Probabilities
+    )
 }
 
 impl TraceStep {
@@ -94,7 +157,8 @@ fn step_json(step: &TraceStep, is_shown: bool, controls: Option<&AttentionContro
         object["seen"] = controls.visible.as_ref().map(visible_json).into();
         object["offset"] = controls.causal_offset.into();
     }
-    if let (Operation::Scale { .. }, Some(scale)) = (&step.operation, &controls.scale) {
+    let is_of_scores = matches!(step.quantity, Quantity::Scores | Quantity::ScaledScores);
+    if let (Operation::Scale { .. }, Some(scale), true) = (&step.operation, &controls.scale, is_of_scores) {
         object["own"] = scale.head_factors.get(step.head.unwrap_or(0)).copied().unwrap_or(1.0).into();
     }
     Some(object)
@@ -148,6 +212,11 @@ fn script_operation(operation: &Operation, columns: usize) -> Option<ScriptOpera
         Operation::Product { factors: [a, b], bias } => optional("Product", vec![Some(*a), Some(*b), *bias], json!({})),
         Operation::WeightedSum(pair) => plain("Mixture", pair),
         Operation::ProductTransposed(pair) => plain("ProductTransposed", pair),
+        Operation::PairSums(pair) => plain("PairSums", pair),
+        Operation::PairGradient { of: a, keys, is_second } => {
+            of("PairGradient", &[*a], json!({ "keys": keys, "second": is_second }))
+        }
+        Operation::Reshape { of: a, columns } => of("Reshaped", &[*a], json!({ "columns": columns })),
         Operation::TransposedProduct(pair) => plain("TransposedProduct", pair),
         Operation::ProductsTransposed { pairs, added } => {
             of("ProductsTransposed", &[pairs.as_flattened(), added].concat(), json!({ "pairs": pairs.len() }))

@@ -2,7 +2,7 @@
 
 use super::formula::inverse_sqrt_of;
 use super::grid::format_non_finite;
-use super::operation::{EntrywiseFunction, NormGradient, Operation, RotaryAngles, StepId};
+use super::operation::{EntrywiseFunction, NormGradient, Operation, RotaryAngles, StepId, pair_rows, reshaped};
 use super::step_kind::StepKind;
 use super::trace_steps::TraceStep;
 use chumoku::nn::Pooling;
@@ -200,6 +200,24 @@ impl SheetLayout<'_> {
                     |[a, b]: &[StepId; 2]| Some(format!("SUMPRODUCT({},{})", row_of(a)?, block(b)?.row_range(j)));
                 let terms = pairs.iter().map(product).chain(added.iter().map(entry));
                 terms.collect::<Option<Vec<_>>>()?.join("+")
+            }
+            Operation::PairSums([a, b]) => {
+                let keys = block(b)?;
+                let rows = keys.block.rows;
+                format!("{}+{}", block(a)?.qualified_cell(i / rows, j), keys.qualified_cell(i % rows, j))
+            }
+            Operation::PairGradient { of, keys, is_second } => {
+                let from = block(of)?;
+                let rows: Vec<usize> = pair_rows(from.block.rows, *keys, i, *is_second).collect();
+                if rows.len() > MAX_TERMS {
+                    return Some(number_literal(step.value[[i, j]]));
+                }
+                rows.into_iter().map(|row| from.qualified_cell(row, j)).collect::<Vec<_>>().join("+")
+            }
+            Operation::Reshape { of, columns } => {
+                let from = block(of)?;
+                let [row, column] = reshaped(from.block.columns, i * columns + j);
+                from.qualified_cell(row, column)
             }
             Operation::Difference { of: [a, b], over } => {
                 format!("({}-{})/{}", entry(a)?, entry(b)?, number_literal(*over))
@@ -498,6 +516,7 @@ fn cell_inputs(operation: &Operation, i: usize, j: usize) -> Vec<CellInput> {
     match operation {
         Operation::Given
         | Operation::Columns { .. }
+        | Operation::Reshape { .. }
         | Operation::Mask { .. }
         | Operation::Concat(_)
         | Operation::StateRecurrence(_)
@@ -524,8 +543,10 @@ fn cell_inputs(operation: &Operation, i: usize, j: usize) -> Vec<CellInput> {
             products.chain(added.iter().map(|id| numbers(id, row, column))).collect()
         }
         Operation::SoftmaxGradient { shares, gradient } => whole_rows(&[shares, gradient]),
+        // The row of a key depends on their number, which is not known here, so the whole columns count as inputs.
+        Operation::PairSums([a, b]) => [a, b].map(|id| numbers(id, None, column)).to_vec(),
         Operation::BroadcastRow { of, .. } => vec![top(of)],
-        Operation::ColumnSums(of) => vec![numbers(of, None, column)],
+        Operation::ColumnSums(of) | Operation::PairGradient { of, .. } => vec![numbers(of, None, column)],
         Operation::Rotary { of, angles: RotaryAngles::Given(speeds), .. } => {
             vec![numbers(of, row, None), numbers(speeds, Some(0), None)]
         }

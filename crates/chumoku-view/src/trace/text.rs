@@ -66,14 +66,10 @@ const MAX_HEADING_WIDTH: usize = 10;
 const MIN_FORMULA_WIDTH: usize = 12;
 
 impl TraceStep {
-    /// Returns the shape in letters and in numbers.
+    /// Returns the shape in letters and in numbers, and the axes in a batch.
     pub(super) fn shape(&self) -> String {
-        self.shape_parts().join(" = ")
-    }
-
-    fn shape_parts(&self) -> [String; 2] {
-        let [rows, columns] = &self.shape_letters;
-        [format!("{rows} × {columns}"), format!("{} × {}", self.value.nrows(), self.value.ncols())]
+        let ([rows, columns], (height, width)) = (&self.shape_letters, self.value.dim());
+        format!("{rows} × {columns} = {height} × {width}, {}", self.batch_shape()[0])
     }
 
     /// Returns the expansion of a number with the given digits, and at most the given number of terms.
@@ -133,6 +129,9 @@ impl Trace {
                 out.wrapped(0, &words::rounding_note(lang, options.digits), Painter::quiet);
             }
             depth => self.write_overview(depth, options, &mut out),
+        }
+        if options.depth != TraceDetail::Steps {
+            out.wrapped(0, words::batch_note(lang), Painter::quiet);
         }
         for agreement in &self.agreements {
             out.wrapped(0, &agreement.to_text(lang), Painter::quiet);
@@ -232,7 +231,12 @@ impl Trace {
         let (lang, paint) = (options.lang, out.paint);
         out.line("");
         let tails = match depth {
-            TraceDetail::Shapes => align_columns(self.steps.iter().map(TraceStep::shape_parts).collect(), " = "),
+            TraceDetail::Shapes => {
+                let mut shapes: Vec<[String; 2]> = self.steps.iter().map(TraceStep::batch_shape).collect();
+                let widest = shapes.iter().map(|[_, sizes]| sizes.len()).max().unwrap_or(0);
+                shapes.iter_mut().for_each(|[_, sizes]| *sizes = align_left(sizes, widest));
+                align_columns(shapes, " = ")
+            }
             _ => {
                 let parts = |step: &TraceStep| {
                     let size = format!("{} × {}", step.value.nrows(), step.value.ncols());
@@ -254,7 +258,7 @@ impl Trace {
                 out.wrapped(digits + 1, tail.trim(), Painter::quiet);
             }
         }
-        if !self.agreements.is_empty() {
+        if !self.agreements.is_empty() || depth == TraceDetail::Shapes {
             out.line("");
         }
     }

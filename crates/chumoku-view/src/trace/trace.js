@@ -107,3 +107,4 @@ addEventListener('hashchange', open);
 sayBeta();
 $('live').hidden = false;
 open();
+readToken();

@@ -1,6 +1,7 @@
 //! Traces: the steps of a program as they are shown, independent of the form.
 
 use super::attention_controls::{AttentionControls, MAX_NUMBERS};
+use super::batch_shape::{BatchAxis, batch_axes};
 use super::caption::Caption;
 use super::equation::{EquationPart, equation};
 use super::example::WorkedExample;
@@ -70,6 +71,8 @@ pub struct TraceStep {
     pub symbol: String,
     /// Shape in letters.
     pub shape_letters: [String; 2],
+    /// Axes in a batch of texts.
+    pub batch_axes: Vec<BatchAxis>,
     /// The matrix.
     pub value: Array2<f64>,
     /// The formula; `None` for an input.
@@ -279,6 +282,7 @@ fn trace_step(program: &Program, id: StepId, heads: usize) -> TraceStep {
         head: *head,
         symbol: program.step(id).symbol(),
         shape_letters: Default::default(),
+        batch_axes: Vec::new(),
         value: value.clone(),
         formula: formula(program, id),
         expansion: expand(program, id),
@@ -312,6 +316,7 @@ fn trace_step(program: &Program, id: StepId, heads: usize) -> TraceStep {
             MatrixAxis::Model => "d_model".into(),
             MatrixAxis::Memory => if has_memory { "d_memory" } else { "d_model" }.into(),
             MatrixAxis::KeyWidth => width("d_k"),
+            MatrixAxis::QueryKeyPairs => format!("n·{keys}"),
             MatrixAxis::HeadWidth => "d_k".into(),
             MatrixAxis::Pairs => "d_k/2".into(),
             MatrixAxis::Inner => "d_ff".into(),
@@ -324,6 +329,7 @@ fn trace_step(program: &Program, id: StepId, heads: usize) -> TraceStep {
             MatrixAxis::One | MatrixAxis::Answers => "1".into(),
         }
     });
+    shown.batch_axes = batch_axes(program, id, shown.axes(), &shown.shape_letters, heads);
     shown
 }
 

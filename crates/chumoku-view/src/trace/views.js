@@ -188,6 +188,7 @@ const compute = () => { for (const step of steps) if (step.op !== 'Given') value
 const showAll = () => {
   for (const step of steps) show(step, values[step.id]);
   if (chain.length) ask();
+  if (token >= 0) followToken();
 };
 // A step that is left out is computed as if it were not, so that it has numbers when it returns.
 const evaluateStep = step => isOff(step) ? operations[step.op](matrices(step.of.map(id => id === null ? null : operand(id))), step) : evaluate(step);

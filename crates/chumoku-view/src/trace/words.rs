@@ -122,6 +122,22 @@ pub(super) fn rounding_note(lang: Lang, digits: usize) -> String {
     }
 }
 
+/// Explains the list of a token's vectors.
+pub(super) fn way_note(lang: Lang) -> &'static str {
+    lang.pick(
+        "The row of this token in each step, with the length of its vector. Other rows are dimmed below.",
+        "各手順でのこのトークンの行と、そのベクトルの長さ。下の表では、ほかの行を薄く表示している。",
+    )
+}
+
+/// Explains the shapes in parentheses.
+pub(super) fn batch_note(lang: Lang) -> &'static str {
+    lang.pick(
+        "In parentheses: the axes in a batch of B texts, with h heads. Here B = 1. Parameters have no batch axis.",
+        "括弧内は、B 個のテキストを一つのバッチにまとめたときの軸（h はヘッド数）。ここでは B = 1。パラメータにバッチの軸はない。",
+    )
+}
+
 /// States how many words have no sentence about their attention.
 pub(super) fn more_words_note(lang: Lang, count: usize) -> String {
     match lang {

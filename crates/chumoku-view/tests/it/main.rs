@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests write files of their own")]
 
+mod additive_attention;
 mod article_examples;
 mod backward;
 mod check_by_hand;
@@ -23,6 +24,7 @@ mod snapshots;
 #[cfg(feature = "spreadsheets")]
 mod spreadsheet;
 mod tagged_in_browser;
+mod token_way_in_browser;
 mod trace;
 mod trace_answers_in_browser;
 mod trace_in_browser;

@@ -329,6 +329,12 @@ fn mistakes_of_other_kinds_are_named() {
             r#""activated": [[3, -3]]"#,
             Some(Kind::ActivationLeftOut),
         ),
+        (
+            r#""Q": [[1, 2], [0, 1]], "K": [[1, 1], [2, 0]], "v_a": [1, 1]"#,
+            r#""score": "additive""#,
+            r#""scores": [[3, 2], [1, 0]]"#,
+            Some(Kind::DotForAdditive),
+        ),
         // The probabilities are 0.0900, 0.2447 and 0.6652. These are logarithms to base 2.
         (
             r#""logits": [[0, 1, 2]], "target": [[0, 0, 1]]"#,

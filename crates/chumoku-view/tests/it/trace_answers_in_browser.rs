@@ -353,6 +353,7 @@ fn options_give_the_numbers_of_a_new_trace() {
             inputs["W_class"] = matrix(width, 2);
             inputs["target"] = json!([[0, 1]]);
         }
+        let vectors = json!([matrix(head_width, 1), matrix(head_width, 1)]);
         let mask: Value = (0..tokens)
             .map(|i| (0..tokens).map(|j| i == j || (i + 2 * j + case) % 3 != 0).collect::<Value>())
             .collect();
@@ -360,7 +361,13 @@ fn options_give_the_numbers_of_a_new_trace() {
         let file = |state: &Value, beta: f64, is_start: bool| {
             let is_on = |key: &str| state[key].as_bool().unwrap();
             let scale = if is_on("scale") { 1.0 / (head_width as f64).sqrt() } else { 1.0 };
-            let mut options = json!({ "num_heads": heads, "causal": is_on("causal"), "subtract_max": is_on("max"), "beta": beta,
+            // Every fifth case has the additive score.
+            let mut inputs = inputs.clone();
+            let is_additive = case % 5 == 4;
+            if is_additive {
+                inputs["v_a"] = vectors.clone();
+            }
+            let mut options = json!({ "score": if is_additive { "additive" } else { "dot" }, "num_heads": heads, "causal": is_on("causal"), "subtract_max": is_on("max"), "beta": beta,
                 "scale": scale, "hard": is_hard });
             if has_loss {
                 options["pooling"] = json!("mean");

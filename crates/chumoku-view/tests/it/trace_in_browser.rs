@@ -4,7 +4,7 @@
 //! `target/screenshots/`.
 
 use crate::common::browser::{between, open, visit, without_policy};
-use crate::common::layers::{layers, stepped};
+use crate::common::layers::{additive, layers, stepped};
 use crate::common::traces::{SHOWN, figures, number, odd, one_token, wide};
 use crate::common::with;
 use chumoku_view::Lang;
@@ -107,13 +107,14 @@ fn recomputed_numbers_match_a_new_trace() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("worked/{name}.json"));
         serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
     };
-    let mut layers = layers();
+    let layers = layers();
     let cases = [
         (file("training-step"), 0, "W_1", [0, 2], "-0.75"),
         (stepped(), 1, "X", [2, 1], "0.3125"),
-        (layers.swap_remove(2), 0, "W_K", [1, 0], "-1.5"),
-        (layers.swap_remove(1), 1, "gamma", [0, 3], "1e-1"),
-        (layers.swap_remove(1), 0, "W_dense", [0, 2], "−.5"),
+        (layers[2].clone(), 0, "W_K", [1, 0], "-1.5"),
+        (layers[1].clone(), 1, "gamma", [0, 3], "1e-1"),
+        (layers[3].clone(), 0, "W_dense", [0, 2], "−.5"),
+        (additive(), 0, "v_a", [1, 0], "-.25"),
     ];
     let trace = |file: &Value, head| {
         let mut file = file.clone();
@@ -220,7 +221,7 @@ fn keyboard_reaches_everything_in_order() {
     let trace = wide();
     let script = "
         // The browser's own order: no element of the page changes it.
-        const stops = all('a[href], input, summary, button, [tabindex]')
+        const stops = all('a[href], input, select, summary, button, [tabindex]')
           .filter(e => e.tabIndex >= 0 && !e.disabled && e.checkVisibility() && (e.type != 'radio' || e.checked));
         log.push(stops.filter(e => e.tabIndex > 0).length);
         const kind = e => e.closest('nav') ? 'link' : !e.closest('main') ? e.id || e.className : e.localName === 'summary' ? 'summary'
@@ -246,7 +247,7 @@ fn keyboard_reaches_everything_in_order() {
         const step = $('.step'); step.querySelector('summary').click(); log.push(step.open);";
     let Some(log) = found(&trace.to_html(&options(Lang::En)), script, &["--window-size=1000,700"]) else { return };
     // Language, theme, options and buttons come before the outline. The outline has one group with a link to each step.
-    let before = "skip en theme control-causal control-scale control-max control-beta back play next fold unfold";
+    let before = "skip en theme control-causal control-scale control-max control-beta back play next fold unfold token";
     let links = " link".repeat(2 + trace.steps.len());
     // In the group, the cards of N, Q, K, V and O begin with an input that no earlier card has.
     let symbols = trace.steps.iter().filter(|step| step.formula.is_some()).map(|step| step.symbol.as_str());
@@ -287,7 +288,8 @@ fn text_contrast_is_sufficient_in_both_themes() {
         const light = c => { const [r, g, b] = c.map(x => x / 255).map(x => x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
           return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
         log.push(getComputedStyle(document.body).backgroundColor);
-        // With an open answer.
+        // With an open answer, and a token that is followed.
+        const token = $('#token'); if (token) { token.value = '2'; token.dispatchEvent(new Event('change')); }
         all('main .result td')[0].click(); $('#next').click();
         let worst = [99, ''], count = 0;
         for (const e of all('body *')) {

@@ -1,7 +1,7 @@
 //! Recording of one attention of a model while it reads a text: all inputs and intermediate values.
 
 use super::Truncation;
-use super::forward_trace::{ForwardTrace, RecordedAnswer};
+use super::forward_trace::{ForwardTrace, RecordedAnswer, RecordedEmbedding};
 use super::loss::{LossTarget, RecordedLoss};
 use super::translation::END_NAME;
 use crate::Error;
@@ -20,6 +20,7 @@ use crate::text::TextTokenizer;
 use crate::text_models::optimizer_defaults;
 use crate::tr;
 use chumoku_kernels::Precision;
+use ndarray::Array2;
 use std::cell::Cell;
 
 /// The displayed name of the token that starts a translation.
@@ -252,7 +253,14 @@ impl TextClassifier {
                 optimizer_defaults::CLASSIFIER
             };
             let loss = loss.map(|loss| RecordedLoss::for_class(loss, self.labels(), step));
-            Ok(ForwardTrace { answer, loss, ..ForwardTrace::from(attention) })
+            let embedding = match layer {
+                0 => {
+                    let parts = self.model.token_and_position_vectors(params, &ids)?;
+                    RecordedEmbedding::new(&ids, self.config.model.embeddings.is_scaled(), parts, &attention.x)
+                }
+                _ => None,
+            };
+            Ok(ForwardTrace { embedding, answer, loss, ..ForwardTrace::from(attention) })
         })
     }
 }
@@ -297,8 +305,16 @@ impl TextGenerator {
             )));
         }
         record_at_both_precisions(&self.params, self.config.precision, label, |params| {
+            let embedding = |x: &Array2<f64>| match layer {
+                0 => {
+                    let parts = self.model.token_and_position_vectors(params, &ids)?;
+                    Ok(RecordedEmbedding::new(&ids, self.config.model.embeddings.is_scaled(), parts, x))
+                }
+                _ => Ok::<_, Error>(None),
+            };
             if !with_loss {
-                return Ok(self.model.trace(params, &ids, layer)?.into());
+                let attention = self.model.trace(params, &ids, layer)?;
+                return Ok(ForwardTrace { embedding: embedding(&attention.x)?, ..attention.into() });
             }
             let BackwardTrace { attention, loss, gradients } = self.model.trace_backward(params, &ids, layer)?;
             let step = if self.origin.is_some() {
@@ -307,7 +323,7 @@ impl TextGenerator {
                 optimizer_defaults::LANGUAGE_MODEL
             };
             let loss = RecordedLoss::for_tokens(LossTarget::NextTokens, loss, gradients, step);
-            Ok(ForwardTrace { loss: Some(loss), ..attention.into() })
+            Ok(ForwardTrace { embedding: embedding(&attention.x)?, loss: Some(loss), ..attention.into() })
         })
     }
 }

@@ -57,7 +57,24 @@ pub(crate) fn layers() -> Vec<Value> {
             &json!({ "norm": "post", "norm_2": "post", "activation": "gelu_tanh", "pooling": "last",
                 "dense_activation": "relu", "dense_norm": "layer" }),
         ),
+        layer(
+            &json!({ "v_a": [[[1], [-0.5]], [[0.25], [0.75]]] }),
+            &json!({ "score": "additive", "beta": 1.5, "norm": "post", "norm_2": "post" }),
+        ),
+        additive(),
     ]
+}
+
+/// Additive attention to another text, whose vectors are the values.
+pub(crate) fn additive() -> Value {
+    json!({
+        "inputs": {
+            "X": [[1, 0.5, -1], [0, 1, 0.25]], "memory": [[1, -1], [0.5, 0.25], [0, 1]],
+            "W_Q": [[1, 0, 0.5], [0, 1, -1], [0.5, 0.25, 1]], "b_Q": [0.1, 0, -0.2], "W_K": [[0, 1, 0.5], [1, 1, -1]],
+            "v_a": [[1], [-0.5], [0.75]], "W_class": [[1, 0], [-1, 0.5]], "target": [[0, 1], [0.75, 0.25]]
+        },
+        "options": { "score": "additive" }
+    })
 }
 
 /// An example with the third step of AdamW, from moments that are not 0.

@@ -1,0 +1,209 @@
+//! The way of a token on a trace's page, in a real browser: its row in every step, and the lengths of its vectors.
+//!
+//! Needs Chromium or Chrome on the path. Without one, each test prints a notice and passes.
+
+use crate::common::browser::{between, dom, run_in_frames};
+use crate::common::layers::{additive, layers, recurrents};
+use crate::common::traces::number;
+use crate::common::with;
+use chumoku_view::trace::{StepKind, Trace, TraceOptions, WorkedExample, builtin};
+use ndarray::{Array1, Axis, Slice};
+use serde_json::{Value, json};
+
+fn parse(file: &Value) -> WorkedExample {
+    WorkedExample::parse(&file.to_string()).unwrap_or_else(|problem| panic!("{problem}: {file}"))
+}
+
+fn page(trace: &Trace, digits: usize) -> String {
+    trace.to_html(&with(TraceOptions::default(), |o| (o.digits, o.size) = (digits, 64)))
+}
+
+/// A layer of two heads from embeddings and positions to the classes, with words.
+fn embedded() -> Value {
+    let mut file = layers().swap_remove(0);
+    let x = file["inputs"].as_object_mut().unwrap().remove("X").unwrap();
+    file["inputs"]["token_vectors"] = x;
+    file["inputs"]["ids"] = json!([17, 4, 250]);
+    file["inputs"]["positions"] = json!([[0, 1, 0, 1], [0.5, 0.25, 0, 1], [0.75, -0.5, 0.125, 1]]);
+    file["tokens"] = json!(["the", "cat", "sat"]);
+    file["classes"] = json!(["no", "maybe", "yes"]);
+    file
+}
+
+/// Writes each station: its name, length or answer, and its numbers; then the marked and the dimmed rows of each figure.
+const LOG: &str = "
+    const log_way = () => {
+      for (const item of all('#way li')) {
+        const [head, ...rest] = item.children;
+        const name = head.querySelector('a, b').textContent;
+        log.push([name, head.textContent.includes(' · '), item.querySelector('.long')?.textContent ?? (item.querySelector(':scope > b') ? 'answer ' + item.querySelector(':scope > b').textContent : '-'),
+          item.querySelector('small').textContent].join('|'));
+      }
+    };
+    const rows = () => all('figure[id]').map(f => [f.id, f.querySelectorAll('tr[data-way=on]').length, f.querySelectorAll('tr[data-way=off]').length].join());
+    const pick = n => { $('#token').value = n; $('#token').dispatchEvent(new Event('change')); };
+    const press = key => document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));";
+
+fn value<'a>(trace: &'a Trace, symbol: &str) -> &'a ndarray::Array2<f64> {
+    let mut all = trace.steps.iter().chain(&trace.hidden_steps);
+    let is_it = |step: &&chumoku_view::trace::TraceStep| step.kind == StepKind::Value && step.symbol == symbol;
+    &all.find(is_it).unwrap_or_else(|| panic!("no {symbol}")).value
+}
+
+/// Compares the lengths of the stations with those of the trace's rows, each head's contribution with H W_O computed
+/// here, and the numbers with the rows.
+#[test]
+fn stations_have_the_rows_of_the_trace() {
+    let trace = parse(&embedded()).trace_backward(0).unwrap();
+    let script = format!("{LOG} pick(2); log_way();");
+    let Some(logs) = run_in_frames(&[(page(&trace, 9), script)], 1000) else { return };
+    let log: Vec<Vec<&str>> = logs[0].iter().map(|line| line.split('|').collect()).collect();
+    let names: Vec<&str> = log.iter().map(|line| line[0]).collect();
+    let expected = ["id", "E", "XE", "P", "X", "N", "H1", "H2", "C", "O", "R", "N2", "F", "R2", "YL", "p", "PC"];
+    assert_eq!(names, expected, "{logs:?}");
+    let (width, w) = (2, value(&trace, "W_O"));
+    for line in &log {
+        let row: Array1<f64> = match line[0] {
+            head @ ("H1" | "H2") => {
+                let k = usize::from(head == "H2");
+                assert_eq!(line[1], "true", "{line:?}");
+                let part = w.slice_axis(Axis(0), Slice::from(k * width..(k + 1) * width));
+                value(&trace, &format!("H[{}]", k + 1)).row(1).dot(&part)
+            }
+            name => {
+                let symbol = match name {
+                    "XE" => "X_E",
+                    "N2" => "N_2",
+                    "R2" => "R_2",
+                    "YL" => "Y_L",
+                    "PC" => "P_C",
+                    name => name,
+                };
+                let matrix = value(&trace, symbol);
+                matrix.row(if matrix.nrows() == 1 { 0 } else { 1 }).to_owned()
+            }
+        };
+        let shown: Vec<f64> = line[3].split("  ").map(number).collect();
+        assert_eq!(shown.len(), row.len(), "{line:?}");
+        assert!(shown.iter().zip(&row).all(|(a, b)| (a - b).abs() < 1e-8), "{line:?} {row}");
+        match line[2].strip_prefix("answer ") {
+            Some(answer) => {
+                let (best, share) =
+                    row.indexed_iter().fold((0, 0.0), |best, (i, x)| if *x > best.1 { (i, *x) } else { best });
+                let expected = format!("{} {}", best + 1, ["no", "maybe", "yes"][best]);
+                let (label, text) = answer.rsplit_once(' ').unwrap();
+                assert!(label == expected && (number(text) - share).abs() < 1e-8, "{line:?}");
+            }
+            None if line[0] == "id" => assert_eq!(line[2..], ["-", "4"]),
+            None => assert!((number(line[2]) - row.dot(&row).sqrt()).abs() < 1e-8, "{line:?} {row}"),
+        }
+    }
+    // The contributions and the bias add up to the output; here there is no bias.
+    let sum: Array1<f64> = (0..2)
+        .map(|k| {
+            let part = w.slice_axis(Axis(0), Slice::from(k * width..(k + 1) * width));
+            value(&trace, &format!("H[{}]", k + 1)).row(1).dot(&part)
+        })
+        .reduce(|a, b| a + b)
+        .unwrap();
+    assert!((&sum - &value(&trace, "O").row(1)).iter().all(|x| x.abs() < 1e-12));
+}
+
+/// Each step with a row for each token marks one of them and dims the others; parameters stay as they are.
+#[test]
+fn one_row_of_each_step_is_marked() {
+    let mut cases = vec![parse(&embedded()).trace_backward(0).unwrap(), parse(&additive()).trace_backward(0).unwrap()];
+    cases.push(parse(&recurrents()[3]).trace(0).unwrap());
+    cases.push(builtin("book").unwrap().trace(0).unwrap());
+    let script = format!(
+        "{LOG} pick(2); log.push(...rows()); pick(''); log.push('none', rows().every(line => line.endsWith(',0,0')));"
+    );
+    let pages: Vec<_> = cases.iter().map(|trace| (page(trace, 4), script.clone())).collect();
+    let Some(logs) = run_in_frames(&pages, 1000) else { return };
+    for (trace, log) in cases.iter().zip(&logs) {
+        let tokens = value(trace, "X").nrows();
+        let (mut marked, mut whole) = (0, 0);
+        let none = log.iter().position(|line| line == "none").unwrap();
+        assert_eq!(log[none + 1], "true", "{log:?}");
+        for line in &log[..none] {
+            let parts: Vec<&str> = line.split(',').collect();
+            let (id, on, off): (&str, usize, usize) = (parts[0], parts[1].parse().unwrap(), parts[2].parse().unwrap());
+            let of_step = id.trim_start_matches("d-");
+            let is_parameter = ["W_", "b_", "gamma", "norm_beta", "v_a"].iter().any(|start| of_step.starts_with(start));
+            let of_pairs = of_step.starts_with("pair_") || id.starts_with("derivative");
+            match (is_parameter, on) {
+                (true, _) | (_, 0) => {
+                    assert_eq!((on, off), (0, 0), "{line}");
+                    whole += 1;
+                }
+                _ if of_pairs && on > 1 => {
+                    assert_eq!(on + off, tokens * on, "{line}");
+                    marked += 1;
+                }
+                _ => {
+                    assert_eq!((on, off), (1, tokens - 1), "{line}");
+                    marked += 1;
+                }
+            }
+        }
+        assert!(marked >= 7 && whole > 1, "{marked}, {whole}: {log:?}");
+    }
+    // Keys and values of another text are no rows of this one.
+    assert!(logs[1].iter().any(|line| line == "K,0,0") && logs[3].iter().any(|line| line == "K,1,3"), "{logs:?}");
+    assert!(logs[1].iter().any(|line| line == "pair_tanh,3,3"), "{:?}", logs[1]);
+}
+
+#[test]
+fn keyboard_row_names_and_options_keep_the_token() {
+    let trace = parse(&embedded()).trace(0).unwrap();
+    let script = format!(
+        "{LOG} const now = () => log.push([$('#token').value, $('#way-box').hidden, all('tr[data-way=on]').length > 5].join());
+         now(); press(']'); now(); press(']'); now(); press(']'); press(']'); now(); press('['); now();
+         // The name of a row chooses its token, and again none.
+         const name = document.getElementById('X').querySelectorAll('tbody th')[0]; name.click(); now(); name.click(); now();
+         // Numbers follow a change, and so do the marks of new copies.
+         pick(3); const before = $('#way').textContent; $('#control-causal').click(); log.push($('#way').textContent !== before);
+         const copies = all('figure.copy').filter(f => f.querySelector('figcaption').textContent === 'S1' && f.querySelectorAll('tr[data-way=on]').length === 1);
+         log.push(copies.length > 0);
+         const box = all('#way li a')[4]; log.push(box.hash, document.getElementById(box.hash.slice(1)) !== null);
+         log.push(document.documentElement.scrollWidth <= innerWidth, document.documentElement.dataset.error ?? 'no error');"
+    );
+    let Some(logs) = run_in_frames(&[(page(&trace, 4), script)], 390) else { return };
+    let expected = [
+        ",true,false",
+        "1,false,true",
+        "2,false,true",
+        "3,false,true",
+        "2,false,true",
+        "1,false,true",
+        ",true,false",
+        "true",
+        "true",
+        "#X",
+        "true",
+        "true",
+        "no error",
+    ];
+    assert_eq!(logs[0], expected);
+}
+
+#[test]
+fn a_link_chooses_the_token_in_both_languages_and_themes() {
+    let trace = parse(&embedded()).trace(0).unwrap();
+    for (link, lang) in [("token=2&lang=ja&theme=dark", "ja"), ("theme=light&token=2&why=output,2,1", "en")] {
+        let Some(dom) = dom(&page(&trace, 4), link) else { return };
+        assert!(dom.contains(&format!("<html lang=\"{lang}\"")), "{}", &dom[..300]);
+        let list = between(&dom, "<ol id=\"way\">", "</ol>");
+        assert!(
+            list.matches("<li>").count() == 17 && list.contains("残差接続") && list.contains("Residual connection"),
+            "{list}"
+        );
+        assert!(!dom.contains("<div id=\"way-box\" hidden"), "the list is shown");
+        assert!(dom.matches("<tr data-way=\"on\"").count() > 10);
+    }
+    // A token that does not exist chooses none, and a single token has no choice.
+    let Some(dom) = dom(&page(&trace, 4), "token=9") else { return };
+    assert!(!dom.contains("<tr data-way=\"on\""));
+    let one = parse(&json!({ "inputs": { "Q": [[1]], "K": [[1]], "V": [[2]] } })).trace(0).unwrap();
+    assert!(!page(&one, 4).contains("id=\"token\""));
+}
