@@ -304,6 +304,7 @@ fn patching_moves_the_answer_to_that_of_the_other_text() {
     place.run_rejected(&["explain", shared_model(), text, "--patch", longer, "--align", huge], &[huge]);
     place.run_rejected(&["explain", shared_model(), text, "--patch", longer, "--align", "1-2:1-3"], &["1-2:1-3"]);
     place.run_rejected(&["explain", shared_model(), text, "--align", "1:1"], &["--patch"]);
+    place.run_rejected(&["explain", shared_model(), text, "--patch", " "], &["--patch: the other text is empty"]);
 }
 
 #[test]
@@ -361,6 +362,11 @@ fn labels_and_numbers_are_patched() {
         let alone = place.run(&["explain", model, other, "--json", "-"]).assert_success().json();
         let found = &value["patching"];
         assert!(found.get("away").is_none() && found["toward"] == value["label"], "{model}: {found}");
+        let shown = place.run(&["explain", model, text, "--patch", other, "--lens"]).assert_success().stdout;
+        let label = value["label"].as_str().unwrap();
+        for words in [format!("Patching: the probability of \"{label}\""), "The probability of".into()] {
+            assert!(shown.contains(&words), "{model}: {words}: {shown}");
+        }
         let tokens = found["tokens"].as_array().unwrap().len();
         let layers = value["layers"].as_u64().unwrap() as usize;
         let residual = numbers(&found["residual"]);

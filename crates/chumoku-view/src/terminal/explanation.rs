@@ -126,7 +126,16 @@ impl ExplanationWriter<'_> {
             self.write_note(&e.levels.iter().map(node).collect::<Vec<_>>().join("  ›  "));
         }
 
-        self.write_quoted("", &e.text);
+        match e.written_from().map(|start| e.text.split_at(start)) {
+            None => self.write_quoted("", &e.text),
+            Some((prompt, written)) => {
+                self.write_quoted(lang.pick("Prompt: ", "プロンプト："), prompt);
+                self.write_quoted(lang.pick("Written by the model: ", "モデルが書いた部分："), written);
+            }
+        }
+        if let Some(first) = e.prompt_words.filter(|&first| first < e.words.len()) {
+            self.write_note(&phrases::written_words_note(lang, first + 1, e.words.len()));
+        }
         if e.similarity.is_some() && !e.is_compared_with_itself() {
             self.write_quoted("↔ ", &e.label);
         }
@@ -227,7 +236,7 @@ impl ExplanationWriter<'_> {
 
         let attribution = &e.attribution;
         if attribution.whole.is_some() {
-            self.write_note(phrases::two_effects_note(lang));
+            self.write_note(&phrases::two_effects_note(lang, e.layers > 0));
         }
         if let Some(integral) = &attribution.integral {
             self.write_note(&phrases::integral_note(lang, integral));

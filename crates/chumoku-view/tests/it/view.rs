@@ -181,6 +181,21 @@ fn terminal_notes_omissions() {
 }
 
 #[test]
+fn terminal_marks_what_the_model_wrote() {
+    let mut e = crate::common::deep(&["what", "follows", "each", "word", "unseen"], true);
+    // Three words after the special token are the prompt.
+    e.prompt_words = Some(4);
+    assert_eq!(e.written_from(), Some("what follows each".len()));
+    let text = render(&e, 0, 0, &terminal(80, ColorDepth::None, Lang::En));
+    assert!(text.contains("Prompt: \"what follows each\"\n"), "{text}");
+    assert!(text.contains("Written by the model: \" word unseen\"\n"), "{text}");
+    assert!(text.contains("The model wrote words 5 to 6 itself."), "{text}");
+    e.prompt_words = None;
+    assert!(e.written_from().is_none());
+    assert!(!render(&e, 0, 0, &terminal(80, ColorDepth::None, Lang::En)).contains("Prompt"));
+}
+
+#[test]
 #[should_panic(expected = "layer 2 and head 0 (counted from 0) of 2 layers and 4 heads")]
 fn terminal_rejects_missing_layers() {
     let _ = render(&crate::common::english(), 2, 0, &TerminalOptions::default());

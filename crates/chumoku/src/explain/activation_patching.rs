@@ -57,6 +57,17 @@ impl ComparedLogits {
     }
 }
 
+/// Checks that there is a text to take values from.
+fn require_other_text(other: &str) -> Result<()> {
+    if other.trim().is_empty() {
+        return Err(Error::Setting(tr!(
+            "patching: the other text is empty; expected a text to take values from",
+            "パッチング: もう一方のテキストが空です。値を取り出すテキストを指定してください"
+        )));
+    }
+    Ok(())
+}
+
 fn best(logits: ArrayView1<'_, f32>) -> usize {
     argmax(&logits.to_vec()) as usize
 }
@@ -247,10 +258,9 @@ impl TextClassifier {
             )));
         };
         let texts = [text, other].map(|text| self.text_without_columns(text));
-        let read = |text: &str| {
-            require_text(text)?;
-            FramedText::read(text, &self.tokenizer, self.config.max_tokens())
-        };
+        require_text(texts[0])?;
+        require_other_text(texts[1])?;
+        let read = |text: &str| FramedText::read(text, &self.tokenizer, self.config.max_tokens());
         let [first, second] = texts;
         let ids = [read(first)?.ids, read(second)?.ids];
         let tokens = ids.each_ref().map(|ids| ids.iter().map(|&id| self.tokenizer.token(id)).collect());
@@ -289,7 +299,7 @@ impl TextGenerator {
     /// position does not exist, or the next tokens do not differ.
     pub fn patch(&self, text: &str, other: &str, aligned: Option<&[[usize; 2]]>) -> Result<Patching> {
         require_text(text)?;
-        require_text(other)?;
+        require_other_text(other)?;
         let limit = self.config.model.max_length;
         let read = |text: &str| -> Result<Vec<u32>> {
             let ids = self.encode_prompt(text)?;
@@ -339,6 +349,15 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_other_text_is_named() {
+        for empty in ["", " \t"] {
+            let problem = require_other_text(empty).unwrap_err().to_string();
+            assert!(problem.contains("the other text is empty"), "{problem}");
+        }
+        require_other_text("a").unwrap();
+    }
+
+    #[test]
     fn texts_with_as_many_tokens_are_aligned_by_position() {
         let texts = texts(&["a", "b"], &["c", "d"]);
         assert_eq!(texts.positions(None).unwrap(), [[0, 0], [1, 1]]);
@@ -373,6 +392,9 @@ mod tests {
         assert!(patching.is_consistent(1, 1) && !patching.is_consistent(2, 1));
         assert_eq!(patching.strongest(1), [PatchedSite::FeedForward { layer: 0, position: 1 }]);
         assert_eq!(patching.strongest_positions(), [1, 0]);
+        assert!(!patching.has_small_difference());
+        let close = Patching { differences: [1.0, 1.09], ..patching };
+        assert!(close.has_small_difference());
     }
 
     #[test]

@@ -326,6 +326,19 @@ impl Explanation {
         }
     }
 
+    /// Returns the byte of the text at which the part that the model wrote starts. `None` if it wrote no word, or if its
+    /// words are not in the text as they are.
+    #[must_use]
+    pub fn written_from(&self) -> Option<usize> {
+        let written = self.words.get(self.prompt_words?..).filter(|words| !words.is_empty())?;
+        let mut start = self.text.len();
+        for word in written.iter().rev().filter(|word| !word.special) {
+            start = self.text[..start].rfind(word.text.as_str())?;
+        }
+        // The white space before the first word is part of its token.
+        Some(self.text[..start].trim_end().len())
+    }
+
     /// Returns the network's own probability of a class. For ensembles, this differs from the prediction.
     #[must_use]
     pub fn network_probability(&self, label: &str) -> Option<f32> {

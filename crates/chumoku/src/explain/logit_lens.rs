@@ -3,7 +3,9 @@
 //!
 //! The head was trained for the last layer. Its earlier answers are hints, not beliefs of the model.
 
+use super::attention::START_NAME;
 use super::residual_path::{EmbeddedTokens, ResidualPath};
+use super::translation::END_NAME;
 use crate::Result;
 use crate::blend::label_blend::sigmoid;
 use crate::inference::InputFraming;
@@ -190,12 +192,25 @@ impl TextTagger {
     }
 }
 
+/// Returns the displayed name of the token that starts or ends a translation. One token may do both: written, it ends.
+fn boundary_name(id: u32, [start, end]: [u32; 2]) -> Option<&'static str> {
+    match id {
+        _ if id == end => Some(END_NAME),
+        _ if id == start => Some(START_NAME),
+        _ => None,
+    }
+}
+
 impl TextTranslator {
-    /// Returns the token that the output layer reads at each target token and depth of the decoder. The names are those
-    /// of the tokens that the translation has there.
+    /// Returns the token that the output layer reads at each target token and depth of the decoder. The columns are named
+    /// after the tokens that the translation has there, of which the last is `[END]`.
     pub(super) fn logit_lens(&self, pair: &TranslationBatch) -> Result<LogitLens> {
         let depths = self.model.logit_lens(&self.params, pair)?;
-        let name = |id: usize| self.tokenizers.target.token(id as u32);
+        let boundaries = self.start_and_end_tokens();
+        let name = |id: usize| {
+            let id = id as u32;
+            boundary_name(id, boundaries).map_or_else(|| self.tokenizers.target.token(id), str::to_owned)
+        };
         let tokens = pair.output.iter().map(|&id| name(id as usize)).collect();
         Ok(LogitLens::over_tokens(tokens, &depths, name))
     }
@@ -205,6 +220,12 @@ impl TextTranslator {
 mod tests {
     use super::*;
     use ndarray::array;
+
+    #[test]
+    fn the_ends_of_a_translation_have_names() {
+        assert_eq!([3, 4, 5].map(|id| boundary_name(id, [3, 5])), [Some("[START]"), None, Some("[END]")]);
+        assert_eq!(boundary_name(0, [0, 0]), Some("[END]"));
+    }
 
     #[test]
     fn each_depth_has_its_best_answer_and_the_probability_of_the_last() {

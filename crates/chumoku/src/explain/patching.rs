@@ -5,6 +5,9 @@ use crate::scoring::argmax;
 use crate::sorting::argsort_descending;
 use serde::{Deserialize, Serialize};
 
+/// The largest difference of logits that is small. It changes a probability by at most 2.5 points.
+const SMALL_DIFFERENCE: f32 = 0.1;
+
 /// The movement of the answer when each site of the network has the values of another text.
 ///
 /// Each number is `(d − d_text) / (d_other − d_text)` for a difference of logits d. It is 0 if the answer is unchanged,
@@ -75,6 +78,19 @@ impl Patching {
             PatchedSite::Head { layer, head } => self.heads[layer * self.heads_per_layer() + head],
             PatchedSite::FeedForward { layer, position } => self.feed_forward[layer * self.aligned.len() + position],
         }
+    }
+
+    /// Returns true if the network gives both texts the same answer. Labels and numbers have no other answer.
+    #[must_use]
+    pub fn has_same_answer(&self) -> bool {
+        self.away.is_some() && self.answers[0].label == self.answers[1].label
+    }
+
+    /// Returns true if the texts differ so little that a share of their difference means little.
+    #[must_use]
+    pub fn has_small_difference(&self) -> bool {
+        let [text, other] = self.differences;
+        (other - text).abs() < SMALL_DIFFERENCE
     }
 
     /// Returns the number of layers.
