@@ -254,7 +254,7 @@ pub(crate) fn curves_note(lang: Lang, curves: &FaithfulnessCurves, class: &str) 
     };
     let [out, back] = [areas(&|curve| curve.deletion_area), areas(&|curve| curve.insertion_area)];
     tr_in!(
-        "Does the network's answer rest on these words? Its probability of {class}, on average while words are removed, the largest \
+        "Does the network's answer rest on these words? The network's probability of {class}, on average while words are removed, the largest \
              effect first: {out}; smaller is better. While they are added: {back}; larger is better.",
         "ネットワークの予測の根拠はこれらの語か：影響の大きい順に語を取り除いていくとき、ネットワークの{class}の確率は平均 {out}で、小さいほど\
              良い説明です。語を加えていくときは平均 {back}で、大きいほど良い説明です。",

@@ -411,6 +411,11 @@ fn a_language_model_explains_what_it_writes() {
     assert_eq!(joined(&words[own..]), joined(&[written.as_str()]), "{words:?}");
     let without = place.run(&["explain", "lm", prompt, "--json", "-"]).assert_success().json();
     assert!(without.get("prompt_words").is_none() && without["text"] == prompt, "{without}");
+    // The terminal tells the two parts of the text apart.
+    let shown = place.run(&["explain", "lm", prompt, "--generate", "3"]).assert_success().stdout;
+    for words in ["Prompt: \"to be or\"\n", "Written by the model: \"", "The model wrote word"] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
     place.run_rejected(&["explain", shared_model(), TEXT, "--generate", "3"], &["--generate", "language models"]);
     place.run_rejected(&["explain", "lm", prompt, "--generate", "0"], &["--generate", "from 1, found 0"]);
 }

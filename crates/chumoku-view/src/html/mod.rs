@@ -150,8 +150,8 @@ fn first_head_fields([layer, head]: [usize; 2]) -> [(String, Value); 2] {
     [("first_layer".to_owned(), layer.into()), ("first_head".to_owned(), head.into())]
 }
 
-/// Maximum count of numbers that a page holds exactly. Larger arrays are stored as bytes if they are only drawn, or
-/// left out.
+/// Maximum count of numbers in an array that a page holds exactly, over all layers and heads. Larger arrays are stored
+/// as bytes if they are only drawn, or left out, except for the head that is shown first.
 const MAX_EXACT_NUMBERS: usize = 1 << 16;
 
 /// Maximum count of numbers in a derived array. Larger ones are left out.
