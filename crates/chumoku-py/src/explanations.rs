@@ -20,7 +20,7 @@ pub(crate) struct InnerStepOptions(Option<String>, Option<String>, Option<bool>)
 pub(crate) struct InnerSteps {
     /// The text whose values replace those of the explained one.
     pub(crate) other: Option<String>,
-    /// The tokens of both texts that belong together.
+    /// The aligned tokens of both texts.
     pub(crate) aligned: Option<Vec<[usize; 2]>>,
     /// False to leave the logit lens out.
     pub(crate) has_lens: bool,

@@ -75,7 +75,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
                 "Another text: how far its values inside the network move the answer (`--patch`)",
                 false,
             ),
-            ("align", "string", "With patch: tokens that belong together, from 1, such as 1-4:1-4,6:7", false),
+            ("align", "string", "With patch: the aligned tokens of both texts, from 1, such as 1-4:1-4,6:7", false),
             ("lens", "boolean", "The answer after every layer; false leaves it out (default: if there is one)", false),
             ("method", "string", "leave-one-out, or integrated-gradients for a classifier's network", false),
             ("html", "boolean", "Answer with the page of `chumoku explain --html`", false),
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_shows_the_host_that_was_asked() {
+    fn the_page_shows_the_requested_host() {
         assert!(docs_page("box.local:80", false).contains("<pre>curl http://box.local:80/predict -H 'Content-Type"));
         assert!(docs_page("box.local:80", true).contains("/predict -H 'Authorization: Bearer KEY' -H"));
     }

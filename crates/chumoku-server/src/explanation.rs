@@ -28,7 +28,7 @@ pub(crate) struct ExplainRequest {
     pub(crate) label: Option<String>,
     /// Text whose values replace those of `text` inside the network.
     pub(crate) patch: Option<String>,
-    /// Tokens of `text` and `patch` that belong together.
+    /// The aligned tokens of `text` and `patch`.
     pub(crate) aligned: Option<Vec<[usize; 2]>>,
     /// False to leave the logit lens out.
     pub(crate) has_lens: bool,

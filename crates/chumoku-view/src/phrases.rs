@@ -163,7 +163,7 @@ pub(crate) fn effect_note(lang: Lang, e: &Explanation, class: &str) -> String {
                  depends on the word. (--target TEXT compares with another text.)"
             ),
             (Lang::Ja, false) => {
-                format!("{method}：{unit}。＋（右・青）は{target}に近づける語、－（左・橙）は遠ざける語。")
+                format!("{method}：{unit}。+（右・青）は{target}に近づける語、-（左・橙）は遠ざける語。")
             }
             (Lang::Ja, true) => format!(
                 "{method}：{unit}（その語があるときとないときのベクトルの比較）。値が大きいほど、ベクトルがその語に依存しています。\
@@ -174,7 +174,7 @@ pub(crate) fn effect_note(lang: Lang, e: &Explanation, class: &str) -> String {
     let class = lang.quoted(class);
     tr_in!(
         "{method}: {unit}. + (right, blue): the word speaks for {class}; - (left, orange): against it.",
-        "{method}：{unit}。＋（右・青）は{class}を支持する語、－（左・橙）は{class}に反対する語。",
+        "{method}：{unit}。+（右・青）は{class}を支持する語、-（左・橙）は{class}に反対する語。",
         lang
     )
 }
@@ -189,7 +189,7 @@ pub(crate) fn column_note(lang: Lang, class: &str) -> String {
     tr_in!(
         "Change of the whole predictor's log-odds compared with the same text without this value. + (right, blue): the value speaks \
              for {class}; - (left, orange): against it.",
-        "その値が欠けているときと比べた、予測全体の対数オッズの変化。＋（右・青）は{class}を支持する値、－（左・橙）は{class}に反対する値。",
+        "その値が欠けているときと比べた、予測全体の対数オッズの変化。+（右・青）は{class}を支持する値、-（左・橙）は{class}に反対する値。",
         lang
     )
 }

@@ -98,7 +98,7 @@ fn parse_dimensions(text: &str) -> Result<RangeInclusive<usize>, String> {
     })
 }
 
-/// Pairs of tokens of two texts that belong together, from 0.
+/// Pairs of aligned tokens of two texts, from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AlignedTokens(Vec<[usize; 2]>);
 
@@ -341,9 +341,9 @@ pub(crate) struct ExplainArgs {
     /// that --span names. For a translator, it is the first token that differs; its encoder is patched.
     #[arg(long, value_name = "TEXT", conflicts_with_all = COMPARE_ARGS)]
     pub(crate) patch: Option<String>,
-    /// With --patch, the tokens of both texts that belong together, from 1, such as 1-4:1-4,6:7
+    /// With --patch, the tokens of both texts that are aligned, from 1, such as 1-4:1-4,6:7
     ///
-    /// Texts with as many tokens need none: their tokens belong together one by one.
+    /// Texts with the same number of tokens are aligned by position.
     #[arg(long, value_name = "TOKENS", requires = "patch", value_delimiter = ',', value_parser = parse_aligned)]
     pub(crate) align: Vec<AlignedTokens>,
     /// With a language model, let it write up to N tokens first, and show the attention of each of them too

@@ -36,7 +36,7 @@ pub(super) fn write_lens(lens: &LogitLens, lang: Lang, element: &mut String) {
     element.push_str("</tbody></table></div></article>\n");
 }
 
-/// Draws the movements of the tag at every patched site: by residual stream, head and feed-forward network.
+/// Draws the effects on the tag of every patched site: by residual stream, head and feed-forward network.
 pub(super) fn patching_figures(patching: &Patching, text: &str, lang: Lang) -> Vec<Figure> {
     let layer = |depth: usize| match depth {
         0 => layer_name(lang, 0),

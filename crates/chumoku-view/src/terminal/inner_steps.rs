@@ -39,7 +39,7 @@ impl NumberTable {
                     .clone()
                     .map(|j| {
                         let x = self.values[i * self.columns.len() + j];
-                        let text = align_right(&movement(x), column);
+                        let text = align_right(&format_effect(x), column);
                         if x >= 0.5 { paint.strong(&text) } else { text }
                     })
                     .collect();
@@ -50,8 +50,8 @@ impl NumberTable {
     }
 }
 
-/// Formats a movement with two decimals and no negative zero.
-fn movement(x: f32) -> String {
+/// Formats an effect with two decimals and no negative zero.
+fn format_effect(x: f32) -> String {
     if x.abs() < 0.005 { "0.00".into() } else { format!("{x:.2}").replace('-', "−") }
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn patching_title(patching: &Patching, lang: Lang) -> String {
 /// Says what the numbers 0 and 1 mean.
 pub(crate) fn patching_scale(patching: &Patching, lang: Lang) -> String {
     let toward = quoted_label(&patching.toward, lang);
-    let [from, to] = patching.differences.map(movement);
+    let [from, to] = patching.differences.map(format_effect);
     match patching.away.as_deref().map(|away| quoted_label(away, lang)) {
         None => tr_in!(
             "The numbers follow the logit of {toward}. 0: it stays at {from}; 1: it is that of the other text, {to}.",
@@ -219,7 +219,7 @@ pub fn render_patching(patching: Option<&Patching>, text: &str, options: &Termin
     let sites: Vec<String> = patching
         .strongest(LISTED_SITES)
         .into_iter()
-        .map(|site| format!("{} ({})", site_name(patching, site, lang), movement(patching.movement(site))))
+        .map(|site| format!("{} ({})", site_name(patching, site, lang), format_effect(patching.effect(site))))
         .collect();
     let scale = patching_scale(patching, lang);
     prose(
@@ -388,7 +388,12 @@ mod tests {
     fn a_lens_of_one_label_shows_its_probability() {
         let answer = |probability: f32| {
             let label = "room".to_owned();
-            vec![LensAnswer { label, probability, of_last: probability, probabilities: vec![probability] }]
+            vec![LensAnswer {
+                label,
+                probability,
+                last_layer_probability: probability,
+                probabilities: vec![probability],
+            }]
         };
         let lens = LogitLens { tokens: Vec::new(), depths: vec![answer(0.39), answer(0.42)] };
         let options = TerminalOptions { width: 80, ..TerminalOptions::default() };

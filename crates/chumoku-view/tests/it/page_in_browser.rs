@@ -9,7 +9,7 @@ use testkit::exhaustive;
 
 use crate::common::alignment;
 use crate::common::browser::{between, dom, open};
-use chumoku::explain::{AnswerPosition, LensAnswer, LogitLens, Patching, ResidualPath};
+use chumoku::explain::{AnswerPosition, LensAnswer, LogitLens, Patching, ResidualNorms};
 use chumoku_view::{EnsembleHeadAblation, Explanation, LabelProbability, Lang, alignment_to_html, to_html};
 
 /// An attribute of the page's root element.
@@ -835,7 +835,7 @@ fn alignments_have_orders_lines_and_head_ablation() {
 }
 
 /// An explanation of two layers with patching, a lens and the way of its tokens.
-fn with_inner_steps() -> Explanation {
+pub(crate) fn with_inner_steps() -> Explanation {
     let mut e = crate::common::english();
     add_inner_steps(&mut e);
     e
@@ -872,13 +872,13 @@ fn add_inner_steps(e: &mut Explanation) {
         vec![LensAnswer {
             label: e.probabilities[best].label.clone(),
             probability: p[best],
-            of_last: p[0],
+            last_layer_probability: p[0],
             probabilities: p.to_vec(),
         }]
     };
     e.lens = Some(LogitLens { tokens: Vec::new(), depths: (0..=layers).map(depth).collect() });
     let lengths = |rows: usize| (0..rows * count).map(|i| 1.0 + number(i).abs()).collect::<Vec<f32>>();
-    e.residual_path = Some(ResidualPath {
+    e.residual_path = Some(ResidualNorms {
         ids: (0..count as u32).collect(),
         scale: 8.0,
         embedding: lengths(1),

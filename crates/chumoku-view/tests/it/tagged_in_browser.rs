@@ -106,7 +106,7 @@ fn spans_page_shows_steps_inside_the_network() {
     let answer = |label: &str, probability: f32| LensAnswer {
         label: label.into(),
         probability,
-        of_last: probability,
+        last_layer_probability: probability,
         probabilities: Vec::new(),
     };
     tagged.lens = Some(LogitLens {

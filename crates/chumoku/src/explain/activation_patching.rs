@@ -144,7 +144,7 @@ impl PatchedTexts<'_> {
         }
         let (proposal, text, other) = (proposal.join(","), list_tokens(text), list_tokens(other));
         tr!(
-            "patching needs texts with as many tokens, found {count} and {other_count}; say which tokens belong together, for \
+            "patching needs texts with the same number of tokens, found {count} and {other_count}; align the tokens, for \
              example with --align {proposal}. Tokens of the text: {text}. Tokens of the other text: {other}",
             "パッチングには同じ数のトークンが必要ですが、{count} 個と {other_count} 個です。対応するトークンを、たとえば --align {proposal} \
              のように指定してください。テキストのトークン: {text}。もう一方のトークン: {other}"
@@ -177,9 +177,9 @@ impl<'a> RecordedTexts<'a> {
         answers: [LabelProbability; 2],
         label: impl Fn(usize) -> String,
     ) -> Result<Patching> {
-        let movement = Movement::between(compared, &self.logits)?;
+        let differences = LogitDifferences::new(compared, &self.logits)?;
         let [text, other] = &self.recordings;
-        let sites = self.reader.patch([text, other], &aligned, |logits| movement.of(logits))?;
+        let sites = self.reader.patch([text, other], &aligned, |logits| differences.effect(logits))?;
         let PatchedTexts { other, tokens: [tokens, other_tokens] } = texts;
         Ok(Patching {
             other: other.into(),
@@ -190,7 +190,7 @@ impl<'a> RecordedTexts<'a> {
             toward: label(compared.toward),
             away: compared.away.map(label),
             position: None,
-            differences: [movement.text as f32, movement.other as f32],
+            differences: [differences.text as f32, differences.other as f32],
             residual: sites.residual.concat(),
             heads: sites.heads.concat(),
             feed_forward: sites.feed_forward.concat(),
@@ -198,17 +198,17 @@ impl<'a> RecordedTexts<'a> {
     }
 }
 
-/// The difference of logits of both texts, which normalizes those after patching.
-struct Movement<'a> {
+/// The differences of logits of both texts, which normalize those after patching.
+struct LogitDifferences<'a> {
     compared: &'a ComparedLogits,
     text: f64,
     other: f64,
 }
 
-impl<'a> Movement<'a> {
+impl<'a> LogitDifferences<'a> {
     /// # Errors
     /// If the texts have the same difference of logits.
-    fn between(compared: &'a ComparedLogits, logits: &Array2<f32>) -> Result<Self> {
+    fn new(compared: &'a ComparedLogits, logits: &Array2<f32>) -> Result<Self> {
         let [text, other] = [0, 1].map(|row| compared.difference(logits.row(row)));
         let change = other - text;
         if change.is_nan() || change.abs() <= SMALLEST_DIFFERENCE {
@@ -219,11 +219,11 @@ impl<'a> Movement<'a> {
                  ありません。答えの異なるテキストを指定してください"
             )));
         }
-        Ok(Movement { compared, text, other })
+        Ok(LogitDifferences { compared, text, other })
     }
 
     /// Returns 0 for the logits of the text, and 1 for those of the other text.
-    fn of(&self, logits: ArrayView1<'_, f32>) -> f32 {
+    fn effect(&self, logits: ArrayView1<'_, f32>) -> f32 {
         ((self.compared.difference(logits) - self.text) / (self.other - self.text)) as f32
     }
 }
@@ -241,7 +241,7 @@ fn list_tokens(tokens: &[String]) -> String {
 impl TextClassifier {
     /// Patches every site of the network that reads `text` with the values of `other`, and returns how far the answer
     /// moves toward that of `other`. `aligned` has pairs of token positions, from 0, of the text and of the other text.
-    /// Texts with as many tokens need none.
+    /// Texts with the same number of tokens are aligned by position.
     ///
     /// `label` names the label of a multi-label model, or the threshold of a number; by default the one that
     /// [`TextClassifier::explain`] explains. Long texts are truncated to one window.
@@ -533,8 +533,9 @@ mod tests {
         let unpatched = ndarray::array![[2.0f32, 0.0, 1.0], [-1.0, 0.5, 4.0]];
         let compared = ComparedLogits::between(&unpatched);
         assert_eq!((compared.toward, compared.away), (2, Some(0)));
-        let movement = Movement::between(&compared, &unpatched).unwrap();
-        let moved = |rows: &Array2<f32>| rows.outer_iter().map(|logits| movement.of(logits)).collect::<Vec<f32>>();
+        let differences = LogitDifferences::new(&compared, &unpatched).unwrap();
+        let moved =
+            |rows: &Array2<f32>| rows.outer_iter().map(|logits| differences.effect(logits)).collect::<Vec<f32>>();
         let answer = LabelProbability { label: String::new(), probability: 0.5 };
         let [tokens, other_tokens] = [["a", "b"], ["c", "d"]].map(|tokens| tokens.map(str::to_owned).to_vec());
         let patching = Patching {
@@ -546,7 +547,7 @@ mod tests {
             toward: "2".into(),
             away: Some("0".into()),
             position: None,
-            differences: [movement.text as f32, movement.other as f32],
+            differences: [differences.text as f32, differences.other as f32],
             residual: [moved(&unpatched), moved(&ndarray::array![[0.5f32, 9.0, 2.5], [2.0, 0.0, 1.0]])].concat(),
             heads: moved(&ndarray::array![[2.0f32, 5.0, 0.0]]),
             feed_forward: moved(&unpatched),

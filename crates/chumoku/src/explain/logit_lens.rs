@@ -4,7 +4,7 @@
 //! The head was trained for the last layer. Its earlier answers are hints, not beliefs of the model.
 
 use super::attention::START_NAME;
-use super::residual_path::{EmbeddedTokens, ResidualPath};
+use super::residual_norms::{EmbeddedTokens, ResidualNorms};
 use super::translation::END_NAME;
 use crate::Result;
 use crate::blend::label_blend::sigmoid;
@@ -41,7 +41,8 @@ pub struct LensAnswer {
     /// Its probability.
     pub probability: f32,
     /// The probability of the answer that the last layer gives at this position.
-    pub of_last: f32,
+    #[serde(rename = "of_last")]
+    pub last_layer_probability: f32,
     /// The probabilities of all classes of a classifier, in the order of
     /// [`Explanation::probabilities`](super::Explanation::probabilities).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -74,7 +75,7 @@ impl LogitLens {
                 LensAnswer {
                     label: label(most),
                     probability: p[most],
-                    of_last: p[last[position]],
+                    last_layer_probability: p[last[position]],
                     probabilities: Vec::new(),
                 }
             };
@@ -109,7 +110,7 @@ impl TextClassifier {
         ids: &[u32],
         class: usize,
         order: &[usize],
-    ) -> Result<Option<(LogitLens, ResidualPath)>> {
+    ) -> Result<Option<(LogitLens, ResidualNorms)>> {
         let (model, params) = (&self.model, &self.params);
         let Some(reader) = model.residual_reader(params) else { return Ok(None) };
         let recording = reader.record(model.embed(params, ids)?)?;
@@ -127,14 +128,14 @@ impl TextClassifier {
         let answer = |p: &Vec<f32>| LensAnswer {
             label: self.config.labels[best(p)].clone(),
             probability: p[best(p)],
-            of_last: p[last],
+            last_layer_probability: p[last],
             probabilities: order.iter().map(|&class| p[class]).collect(),
         };
         let lens = LogitLens { tokens: Vec::new(), depths: depths.iter().map(|p| vec![answer(p)]).collect() };
         let (vectors, positions) = model.token_and_position_vectors(params, ids)?;
         let scale = embedding_scale(&self.config.model.embeddings, vectors.ncols());
         let tokens = EmbeddedTokens { ids, scale, vectors, positions };
-        let path = ResidualPath::measure(tokens, &recording, params, |layer| {
+        let path = ResidualNorms::measure(tokens, &recording, params, |layer| {
             model.attention(layer).expect("a model with a residual stream has attention")
         });
         Ok(Some((lens, path)))
@@ -144,14 +145,14 @@ impl TextClassifier {
 impl TextGenerator {
     /// Returns the next token that the output layer reads at each token and depth, and the contributions to the
     /// residual stream of each token. Long texts are truncated to their last tokens for the lens.
-    pub(super) fn inner_steps(&self, ids: &[u32]) -> Result<(LogitLens, ResidualPath)> {
+    pub(super) fn inner_steps(&self, ids: &[u32]) -> Result<(LogitLens, ResidualNorms)> {
         let (model, params, config) = (&self.model, &self.params, &self.config.model);
         let reader = model.residual_reader(params);
         let mut recording = reader.record(model.embed(params, ids)?)?;
         let (vectors, positions) = model.token_and_position_vectors(params, ids)?;
         let scale = embedding_scale(&config.embeddings, vectors.ncols());
         let tokens = EmbeddedTokens { ids, scale, vectors, positions };
-        let path = ResidualPath::measure(tokens, &recording, params, |layer| model.attention(layer));
+        let path = ResidualNorms::measure(tokens, &recording, params, |layer| model.attention(layer));
         let per_token = (config.vocab_size * config.encoder.d_model * recording.residual.len()) as f64;
         let shown = ((MAX_COST / per_token.max(1.0)) as usize).clamp(1, ids.len().max(1)).min(ids.len());
         let first = ids.len() - shown;
@@ -227,8 +228,11 @@ mod tests {
         let e = 1f32.exp();
         let first = &lens.depths[0][0];
         assert_eq!(first.label, "a");
-        assert!((first.probability - e / (e + 2.0)).abs() < 1e-6 && (first.of_last - 1.0 / (e + 2.0)).abs() < 1e-6);
+        assert!(
+            (first.probability - e / (e + 2.0)).abs() < 1e-6
+                && (first.last_layer_probability - 1.0 / (e + 2.0)).abs() < 1e-6
+        );
         let last = &lens.depths[1][1];
-        assert_eq!((last.label.as_str(), last.probability), ("c", last.of_last));
+        assert_eq!((last.label.as_str(), last.probability), ("c", last.last_layer_probability));
     }
 }

@@ -33,7 +33,7 @@ pub enum AnswerPosition {
     },
 }
 
-/// The movement of the answer when each site of the network has the values of another text.
+/// The change of the answer when each site of the network has the values of another text.
 ///
 /// Each number is `(d − d_text) / (d_other − d_text)` for a difference of logits d. It is 0 if the answer is unchanged,
 /// and 1 if it is that of the other text. It may be below 0 or above 1. For ensembles, this is the answer of the
@@ -94,7 +94,7 @@ pub enum PatchedSite {
     },
 }
 
-/// Reads tokens of two texts that belong together, such as `1-4:1-4,6:7`. They count from 1 in the list, and from 0 in
+/// Reads the aligned tokens of two texts, such as `1-4:1-4,6:7`. They count from 1 in the list, and from 0 in
 /// the returned pairs.
 ///
 /// # Errors
@@ -124,12 +124,12 @@ pub fn parse_aligned_tokens(list: &str) -> Result<Vec<[usize; 2]>, String> {
 }
 
 impl Patching {
-    /// Returns the movement at a site.
+    /// Returns the effect of patching a site.
     ///
     /// # Panics
     /// If there is no such site.
     #[must_use]
-    pub fn movement(&self, site: PatchedSite) -> f32 {
+    pub fn effect(&self, site: PatchedSite) -> f32 {
         match site {
             PatchedSite::Residual { depth, position } => self.residual[depth * self.aligned.len() + position],
             PatchedSite::Head { layer, head } => self.heads[layer * self.heads_per_layer() + head],

@@ -102,7 +102,7 @@ pub(crate) fn score_log_p(
     let loss = mean_loss(&log_p, &rows.labels, None);
     let sureness = ConfidenceScores::of(&log_p, &rows.labels);
     let texts = rows.texts();
-    let judged = rows.predicted_rows(&predicted, &texts);
-    let hierarchy = hierarchy.map(|tree| TreeScores::of(tree, &judged, seed));
-    (Scores { confidence: sureness, hierarchy, ..Scores::of(&judged, labels, Some(loss), seed) }, predicted)
+    let predictions = rows.predicted_rows(&predicted, &texts);
+    let hierarchy = hierarchy.map(|tree| TreeScores::of(tree, &predictions, seed));
+    (Scores { confidence: sureness, hierarchy, ..Scores::of(&predictions, labels, Some(loss), seed) }, predicted)
 }
