@@ -1,7 +1,7 @@
 //! Trained models that produce texts or vectors. The models in `predictors` predict from a text.
 
 use crate::addresses::{Array, OutputArrays};
-use crate::explanations::Page;
+use crate::explanations::{InnerStepOptions, Page};
 use crate::messages::to_py_err;
 use crate::outputs::ReadPath;
 use crate::pool;
@@ -98,8 +98,22 @@ impl Translator {
     }
 
     /// Explains a translation: the given one, or the model's own without `target`.
-    fn explain(&self, py: Python<'_>, text: String, target: Option<String>, name: String) -> PyResult<Page> {
-        run_fallible(py, || self.0.explain(&text, target.as_deref(), &name).map(Page::from_alignment))
+    fn explain(
+        &self,
+        py: Python<'_>,
+        text: String,
+        target: Option<String>,
+        name: String,
+        inside: InnerStepOptions,
+    ) -> PyResult<Page> {
+        let inside = inside.check(true)?;
+        run_fallible(py, || {
+            let target = target.as_deref();
+            let mut alignment = self.0.explain(&text, target, &name)?;
+            alignment.patching = inside.patch(|other, aligned| self.0.patch(&text, other, target, aligned))?;
+            alignment.lens.take_if(|_| !inside.has_lens);
+            Ok(Page::from_alignment(alignment))
+        })
     }
 }
 
@@ -170,8 +184,14 @@ impl Generator {
     }
 
     /// Explains the next token of a text.
-    fn explain(&self, py: Python<'_>, text: String, name: String) -> PyResult<Page> {
-        run_fallible(py, || self.0.explain(&text, &name).map(Page::from_explanation))
+    fn explain(&self, py: Python<'_>, text: String, name: String, inside: InnerStepOptions) -> PyResult<Page> {
+        let inside = inside.check(true)?;
+        run_fallible(py, || {
+            let mut explanation = self.0.explain(&text, &name)?;
+            explanation.patching = inside.patch(|other, aligned| self.0.patch(&text, other, aligned))?;
+            explanation.lens.take_if(|_| !inside.has_lens);
+            Ok(Page::from_explanation(explanation))
+        })
     }
 }
 

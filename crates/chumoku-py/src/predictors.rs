@@ -1,7 +1,7 @@
 //! Trained models that predict from a text: a class, labels, a number, or spans.
 
 use crate::addresses::Array;
-use crate::explanations::Page;
+use crate::explanations::{InnerStepOptions, Page};
 use crate::models::{as_strs, output_rows, run_fallible};
 use crate::outputs::ReadPath;
 use chumoku::answers::{AbstentionThresholds, Answer, AnswerDecision, AnswerOptions};
@@ -167,9 +167,20 @@ impl Classifier {
     }
 
     /// Explains the answer for a text; `name` is the displayed name of the model.
-    fn explain(&self, py: Python<'_>, text: String, name: String) -> PyResult<Page> {
+    fn explain(&self, py: Python<'_>, text: String, name: String, inside: InnerStepOptions) -> PyResult<Page> {
+        let inside = inside.check(match &self.0 {
+            ClassifierModel::Network(model) => model.config().model.backbone.transformer().is_some(),
+            ClassifierModel::Ngrams(_) => false,
+        })?;
         run_fallible(py, || match &self.0 {
-            ClassifierModel::Network(model) => model.explain(&text, &name).map(Page::from_explanation),
+            ClassifierModel::Network(model) => {
+                let mut explanation = model.explain(&text, &name)?;
+                let class = explanation.attribution.class.as_str();
+                explanation.patching =
+                    inside.patch(|other, aligned| model.patch(&text, other, Some(class), aligned))?;
+                explanation.lens.take_if(|_| !inside.has_lens);
+                Ok(Page::from_explanation(explanation))
+            }
             ClassifierModel::Ngrams(model) => {
                 let effects = serde_json::to_value(model.ngram_effects(&text)?).unwrap_or_default();
                 Ok(Page::from_ngrams(model.explain(&text, &name)?, effects))
@@ -265,10 +276,15 @@ impl Tagger {
         text: String,
         span: Option<(usize, usize, Option<String>)>,
         name: String,
+        inside: InnerStepOptions,
     ) -> PyResult<Page> {
+        let inside = inside.check(self.0.has_network())?;
         let query = span.map(|(start, end, label)| SpanQuery { start, end, label });
         run_fallible(py, || {
-            let tagged = self.0.explain(&text, &name, query.as_ref(), &mut |_, _| {})?;
+            let mut tagged = self.0.explain(&text, &name, query.as_ref(), &mut |_, _| {})?;
+            let character = query.as_ref().map(|span| span.start);
+            tagged.patching = inside.patch(|other, aligned| self.0.patch(&text, other, character, aligned))?;
+            tagged.lens.take_if(|_| !inside.has_lens);
             Ok(Page::from_spans(tagged, self.0.attention(&text, &name)?))
         })
     }

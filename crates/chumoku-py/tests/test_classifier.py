@@ -268,6 +268,30 @@ def test_explaining(fitted, tmp_path):
     assert "<b>great" not in odd and "&lt;" in odd
 
 
+def test_patching(fitted):
+    text, other = "The soup was great, number 3.", "The soup was awful, number 3."
+    try:
+        found = fitted.explain(text, patch=other, lens=True)
+    except ValueError as problem:
+        # The two words may have different numbers of tokens. The error then proposes an alignment.
+        align = str(problem).split("--align ")[1].split(". ")[0]
+        found = fitted.explain(text, patch=other, align=align, lens=True)
+    layers, heads, count = found.data["layers"], found.data["heads"], len(found.patching["aligned"])
+    assert len(found.patching["residual"]) == (layers + 1) * count and len(found.patching["heads"]) == layers * heads
+    assert len(found.lens["depths"]) == layers + 1 and found.patching["other"] == other
+    assert '"patching":{' in found.page() and fitted.explain(text, lens=False).lens is None
+    for wrong, words in (
+        ({"align": "1:1"}, "only with patch"),
+        ({"patch": other, "align": "1-2:1"}, "align: expected"),
+        ({"patch": text}, "answers both texts alike"),
+        ({"patch": " "}, "got an empty one"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            fitted.explain(text, **wrong)
+    with pytest.raises(TypeError, match="one text, got list"):
+        fitted.explain(text, patch=[other])
+
+
 # ---- scikit-learn ---------------------------------------------------------------------------------------------------
 
 

@@ -123,6 +123,13 @@ def test_an_encoder_has_attention(tmp_path):
     theirs = (tmp_path / "page.html").read_text(encoding="utf-8")
     # The displayed name of a model is its folder's name or its class.
     assert found.page().replace("TextTagger", "ours") == theirs and "rollout" in theirs.lower()
+    # The tag of a word moves to that of another text.
+    other = TEXT.replace("7", "8")
+    patched = model.explain(TEXT, (13, 17), patch=other, lens=True)
+    assert patched.patching["position"]["word"]["text"] == "Rome" and patched.patching["other"] == other
+    assert patched.lens == found.lens and pickle.loads(pickle.dumps(patched)).patching == patched.patching
+    with pytest.raises(ValueError, match="no network|transformer"):
+        chumoku.TextTagger(progress=None).fit(texts, spans).explain(TEXT, patch=other)
 
 
 def test_ctrl_c_ends_an_explanation(tagger):

@@ -109,6 +109,22 @@ def test_translations_are_explained(translator):
     assert "four" in found.page("ja")
 
 
+def test_the_encoder_of_a_translator_is_patched(translator):
+    found = translator.explain("four two one", patch="three two one", lens=True)
+    count = len(found.patching["aligned"])
+    layers = len(found.patching["feed_forward"]) // count
+    assert len(found.patching["residual"]) == (layers + 1) * count and len(found.lens["depths"]) > 1
+    changed = [i for i, (a, b) in enumerate(zip(found.patching["tokens"], found.patching["other_tokens"])) if a != b]
+    # Equal tokens change nothing before the first layer.
+    assert changed and all(abs(x) < 1e-3 for i, x in enumerate(found.patching["residual"][:count]) if i not in changed)
+    assert '"patching":{' in found.page() and pickle.loads(pickle.dumps(found)).patching == found.patching
+    assert translator.explain("four two one", lens=False).lens is None
+    with pytest.raises(ValueError, match="the same translation"):
+        translator.explain("four two one", patch="four two one")
+    with pytest.raises(ValueError, match="expected some characters"):
+        translator.explain("four two one", patch=" ")
+
+
 def test_generation(writer):
     pieces = writer.generate("The dog", max_tokens=30, seed=1)
     first = next(pieces)
@@ -137,6 +153,9 @@ def test_language_models_score_and_explain_texts(writer, tmp_path):
     found = writer.explain("The cat saw the")
     assert len(found.probabilities) == 10 and found.data["causal"] and found.words[1:]
     assert found.attention.ndim == 4 and "leave-one-out" in found.page()
+    assert found.patching is None and len(found.lens["depths"]) == found.data["layers"] + 1
+    aligned = writer.explain("The cat saw the", patch="The dog", align="1:1", lens=False)
+    assert aligned.lens is None and aligned.patching["aligned"] == [[0, 0]]
     again = pickle.loads(pickle.dumps(writer))
     assert list(again.generate("The", max_tokens=9)) == list(writer.generate("The", max_tokens=9))
     with pytest.raises(ValueError, match="chat template"):

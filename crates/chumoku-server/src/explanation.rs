@@ -4,7 +4,9 @@ use crate::answer_body::AnswerBody;
 use crate::limits::Limits;
 use crate::model::{LoadedModel, ServerModel};
 use crate::request_error::{RequestError, Result};
-use chumoku::explain::{Alignment, AttributionMethod, Explanation, SpanQuery, TaggedText, shorten_numbers, to_json};
+use chumoku::explain::{
+    Alignment, AttributionMethod, ExplainCost, Explanation, SpanQuery, TaggedText, shorten_numbers, to_json,
+};
 use chumoku::lang::lang;
 use chumoku::{NnError, TextTagger, tr};
 use chumoku_view::{alignment_to_html, tagged_to_html, to_html};
@@ -24,6 +26,12 @@ pub(crate) struct ExplainRequest {
     pub(crate) method: AttributionMethod,
     /// Label to explain (multi-label models).
     pub(crate) label: Option<String>,
+    /// Text whose values replace those of `text` inside the network.
+    pub(crate) patch: Option<String>,
+    /// The aligned tokens of `text` and `patch`.
+    pub(crate) aligned: Option<Vec<[usize; 2]>>,
+    /// False to leave the logit lens out.
+    pub(crate) has_lens: bool,
     /// True if the HTML page was requested.
     pub(crate) as_page: bool,
 }
@@ -38,34 +46,51 @@ enum ExplanationResult {
 }
 
 fn explain(loaded: &LoadedModel, request: &ExplainRequest) -> Result<ExplanationResult> {
-    let ExplainRequest { text, target, span, method, label, .. } = request;
+    let ExplainRequest { text, target, span, method, label, patch, has_lens, .. } = request;
     let (target, label, name) = (target.as_deref(), label.as_deref(), loaded.name.as_str());
-    let explanation = match &loaded.model {
+    let aligned = request.aligned.as_deref();
+    let mut explanation = match &loaded.model {
         ServerModel::Classifier(model) => {
             let mut explanation = model.explain_label(text, name, (*method, label), &mut |_, _| {})?;
             explanation.attribution.curves = Some(model.curves(&explanation)?);
+            if let Some(other) = patch {
+                let class = explanation.attribution.class.as_str();
+                explanation.patching = Some(model.patch(text, other, Some(class), aligned)?);
+            }
             explanation
         }
         ServerModel::Ngrams(model) => {
             let ngrams = serde_json::to_value(model.ngram_effects_on_label(text, label)?).unwrap_or_default();
             return Ok(ExplanationResult::WithNgrams(Box::new(model.explain_label(text, name, label)?), ngrams));
         }
-        ServerModel::Generator(model) => model.explain(text, name)?,
+        ServerModel::Generator(model) => {
+            let mut explanation = model.explain(text, name)?;
+            if let Some(other) = patch {
+                explanation.patching = Some(model.patch(text, other, aligned)?);
+            }
+            explanation
+        }
         ServerModel::Embedder(model) => model.explain(text, target, name)?,
         ServerModel::Translator(model) => {
-            let found = model.explain(text, target, name).map_err(target_error)?;
+            let mut found = model.explain(text, target, name).map_err(target_error)?;
+            found.lens.take_if(|_| !has_lens);
+            if let Some(other) = patch {
+                found.patching = Some(model.patch(text, other, target, aligned)?);
+            }
             return Ok(ExplanationResult::Alignment(Box::new(found)));
         }
         ServerModel::Tagger(model) => {
             check_size(model, text, span.is_some())?;
-            return Ok(ExplanationResult::Tagged(Box::new(model.explain(
-                text,
-                name,
-                span.as_ref(),
-                &mut |_, _| {},
-            )?)));
+            let mut found = model.explain(text, name, span.as_ref(), &mut |_, _| {})?;
+            found.lens.take_if(|_| !has_lens);
+            if let Some(other) = patch {
+                let character = span.as_ref().map(|span| span.start);
+                found.patching = Some(model.patch(text, other, character, aligned)?);
+            }
+            return Ok(ExplanationResult::Tagged(Box::new(found)));
         }
     };
+    explanation.lens.take_if(|_| !has_lens);
     Ok(ExplanationResult::Explanation(Box::new(explanation)))
 }
 
@@ -112,7 +137,7 @@ fn check_cost(loaded: &LoadedModel, request: &ExplainRequest, limits: &Limits) -
     /// Approximate bytes of a number in JSON.
     const NUMBER: u128 = 8;
     let (text, target) = (&request.text, request.target.as_deref());
-    let cost = match &loaded.model {
+    let mut cost = match &loaded.model {
         ServerModel::Classifier(model) => model.explain_cost(text, request.method)?,
         ServerModel::Ngrams(model) => model.explain_cost(text),
         ServerModel::Generator(model) => model.explain_cost(text)?,
@@ -120,6 +145,15 @@ fn check_cost(loaded: &LoadedModel, request: &ExplainRequest, limits: &Limits) -
         ServerModel::Translator(model) => model.explain_cost(text, target)?,
         ServerModel::Tagger(model) => model.explain_cost(text)?,
     };
+    if let Some(other) = &request.patch {
+        cost += match &loaded.model {
+            ServerModel::Classifier(model) => model.patch_cost(text, other)?,
+            ServerModel::Generator(model) => model.patch_cost(text, other)?,
+            ServerModel::Translator(model) => model.patch_cost(text, other, target)?,
+            ServerModel::Tagger(model) => model.patch_cost(text, other)?,
+            ServerModel::Ngrams(_) | ServerModel::Embedder(_) => ExplainCost::default(),
+        };
+    }
     let (needed, most) = (cost.multiply_adds.div_ceil(1_000_000_000), limits.explain);
     if needed > u128::from(most) {
         return Err(RequestError::too_large(tr!(

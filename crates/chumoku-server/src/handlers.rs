@@ -16,7 +16,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use chumoku::answers::{AbstentionThresholds, AnswerOptions};
-use chumoku::explain::AttributionMethod;
+use chumoku::explain::{AttributionMethod, parse_aligned_tokens};
 use chumoku::sampling::Sampling;
 use chumoku::{ModelKind, Predictor, TranslateOptions, tr};
 use serde_json::{Value, json};
@@ -225,8 +225,34 @@ async fn explain(service: &Service, name: Option<&str>, request: RequestFields) 
             kind_description(kind)
         )));
     }
-    let as_page = request.flag("html")?.unwrap_or(false);
-    let explain = Box::new(ExplainRequest { text, target, span, method, label, as_page });
+    let patch = request.other_row("patch", &loaded.model, &service.limits)?;
+    let aligned = match request.text("align")? {
+        Some(list) if patch.is_some() => {
+            let wrong = |problem| RequestError::invalid(format!("align: {problem}"));
+            Some(parse_aligned_tokens(list).map_err(wrong)?)
+        }
+        Some(_) => {
+            return Err(RequestError::invalid(tr!(
+                "align: only with \"patch\", the other text; leave it out",
+                "align: もう一方のテキスト \"patch\" と一緒に使います。指定を外してください"
+            )));
+        }
+        None => None,
+    };
+    let lens = request.flag("lens")?;
+    let inside = [("patch", patch.is_some()), ("lens", lens == Some(true))];
+    if let Some((field, _)) = inside.into_iter().find(|(_, is_given)| *is_given)
+        && !loaded.model.has_readable_layers()
+    {
+        return Err(RequestError::invalid(tr!(
+            "{field}: only for models with a transformer that give answers; this model is {}",
+            "{field}: トランスフォーマーがあり、答えを出すモデルで使えます。このモデルは{}です",
+            kind_description(kind)
+        )));
+    }
+    let (as_page, has_lens) = (request.flag("html")?.unwrap_or(false), lens.unwrap_or(true));
+    let explain = ExplainRequest { text, target, span, method, label, patch, aligned, has_lens, as_page };
+    let explain = Box::new(explain);
     respond(service, served, loaded, (ModelTask::Explain(explain), request)).await
 }
 

@@ -75,6 +75,16 @@ impl ServerModel {
         self.predictor().is_some_and(Predictor::reads_pairs)
     }
 
+    /// Returns true if the model has layers that read an answer: it can be patched, and has a logit lens.
+    pub(crate) fn has_readable_layers(&self) -> bool {
+        match self {
+            ServerModel::Classifier(model) => model.config().model.backbone.transformer().is_some(),
+            ServerModel::Tagger(model) => model.has_network(),
+            ServerModel::Translator(_) | ServerModel::Generator(_) => true,
+            ServerModel::Ngrams(_) | ServerModel::Embedder(_) => false,
+        }
+    }
+
     pub(crate) fn columns(&self) -> &[FeatureColumn] {
         self.predictor().map_or(&[], Predictor::columns)
     }

@@ -213,14 +213,8 @@ impl RequestFields {
 
     /// Returns the texts or pairs that a model reads, joined with their feature columns, and true if it was one.
     pub(crate) fn rows(&self, model: &ServerModel, limits: &Limits) -> Result<(Vec<String>, bool)> {
-        let (given, is_one) = self.sequences(model.reads_pairs())?;
-        for (at, parts) in given.iter().enumerate() {
-            if parts.iter().any(|part| part.trim().is_empty()) {
-                return Err(empty_text("inputs", at, given.len()));
-            }
-            check_texts("inputs", parts, &Limits { texts: usize::MAX, ..*limits })?;
-        }
-        check_count("inputs", given.len(), limits)?;
+        let (given, is_one) = self.sequences("inputs", model.reads_pairs())?;
+        check_rows("inputs", &given, limits)?;
         let cells = self.columns(model, limits)?;
         // Each text is read together with all column values.
         let (bytes, most) = (cells.iter().map(String::len).sum::<usize>(), limits.body);
@@ -232,19 +226,31 @@ impl RequestFields {
             )));
         }
         let row = |parts: Vec<String>| {
-            let text = match &parts[..] {
-                [first, second] => row::pair(first, second),
-                _ => row::single(&parts[0]).into_owned(),
-            };
+            let text = join_parts(&parts);
             if cells.is_empty() { text } else { row::with_columns(&text, &cells) }
         };
         Ok((given.into_iter().map(row).collect(), is_one))
     }
 
+    /// Returns one more text or pair that a model reads, without feature columns.
+    pub(crate) fn other_row(&self, name: &str, model: &ServerModel, limits: &Limits) -> Result<Option<String>> {
+        if self.get(name).is_none() {
+            return Ok(None);
+        }
+        let (given, _) = self.sequences(name, model.reads_pairs())?;
+        check_rows(name, &given, limits)?;
+        match &given[..] {
+            [parts] => Ok(Some(join_parts(parts))),
+            _ => {
+                Err(RequestError::invalid(tr!("{name}: expected one text", "{name}: テキストを 1 つ指定してください")))
+            }
+        }
+    }
+
     /// Parses texts or pairs in the format of text-embeddings-inference: "a" or ["a"] is one text, ["a", "b"] one pair,
     /// and [["a"], …] or [["a", "b"], …] are many. For a model of single texts, ["a", "b"] are two texts.
-    fn sequences(&self, reads_pairs: bool) -> Result<(Vec<Vec<String>>, bool)> {
-        let inputs = self.inputs("inputs")?;
+    fn sequences(&self, name: &str, reads_pairs: bool) -> Result<(Vec<Vec<String>>, bool)> {
+        let inputs = self.inputs(name)?;
         let strings = |values: &[Value]| -> Option<Vec<String>> {
             values.iter().map(|value| value.as_str().map(str::to_owned)).collect()
         };
@@ -264,17 +270,17 @@ impl RequestFields {
             }
             _ => None,
         };
-        let Some((given, is_one)) = found else { return Err(not_texts("inputs")) };
+        let Some((given, is_one)) = found else { return Err(not_texts(name)) };
         let fits = |parts: &Vec<String>| (parts.len() == 2) == reads_pairs;
         match (given.iter().all(fits), reads_pairs) {
             (true, _) => Ok((given, is_one)),
             (false, true) => Err(RequestError::invalid(tr!(
-                "inputs: this model reads pairs of texts: send [\"first\", \"second\"], or a list of such pairs",
-                "inputs: このモデルは 2 つのテキストの組を読みます。[\"1 つ目\", \"2 つ目\"] か、その配列を送ってください"
+                "{name}: this model reads pairs of texts: send [\"first\", \"second\"], or a list of such pairs",
+                "{name}: このモデルは 2 つのテキストの組を読みます。[\"1 つ目\", \"2 つ目\"] か、その配列を送ってください"
             ))),
             (false, false) => Err(RequestError::invalid(tr!(
-                "inputs: this model reads single texts: send \"text\" or [[\"text\"], [\"text\"]]",
-                "inputs: このモデルが読むのは 1 つのテキストです。\"テキスト\" か [[\"テキスト\"], [\"テキスト\"]] を送ってください"
+                "{name}: this model reads single texts: send \"text\" or [[\"text\"], [\"text\"]]",
+                "{name}: このモデルが読むのは 1 つのテキストです。\"テキスト\" か [[\"テキスト\"], [\"テキスト\"]] を送ってください"
             ))),
         }
     }
@@ -342,6 +348,25 @@ fn check_count(name: &str, count: usize, limits: &Limits) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Joins a text, or the texts of a pair.
+fn join_parts(parts: &[String]) -> String {
+    match parts {
+        [first, second] => row::pair(first, second),
+        _ => row::single(&parts[0]).into_owned(),
+    }
+}
+
+/// Checks the texts of rows, and the number of rows.
+fn check_rows(name: &str, rows: &[Vec<String>], limits: &Limits) -> Result<()> {
+    for (at, parts) in rows.iter().enumerate() {
+        if parts.iter().any(|part| part.trim().is_empty()) {
+            return Err(empty_text(name, at, rows.len()));
+        }
+        check_texts(name, parts, &Limits { texts: usize::MAX, ..*limits })?;
+    }
+    check_count(name, rows.len(), limits)
 }
 
 /// Checks that there are texts, and that they are within the limits.

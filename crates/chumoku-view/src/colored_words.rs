@@ -30,6 +30,11 @@ fn effect_class(step: i32) -> String {
     }
 }
 
+/// Returns the CSS class of a share between 0 and 1.
+pub(crate) fn share_class(share: f32) -> String {
+    effect_class((share * STEPS as f32).round() as i32)
+}
+
 /// Returns the markup of the color scale, from the strongest negative to the strongest positive effect.
 pub(crate) fn color_scale() -> String {
     (-STEPS..=STEPS).step_by(2).map(|step| format!("<i class=\"{}\"></i>", effect_class(step))).collect()

@@ -1,17 +1,29 @@
 //! The map of a network from its counted steps, each with its formula and the paper that introduced it.
 
+use crate::colored_words::bilingual_html;
 use crate::count_report::step_label;
 use crate::figure::{BlockRole, Content, Figure, MapBlock, NetworkMap, PageWidget, figures_page};
+use crate::html::escape_script_json;
 use crate::{CountReport, Lang};
+use chumoku::WeightSample;
 use chumoku::count::StepCost;
 use chumoku::nn::NormOrder;
+use serde_json::{Value, json};
 
 /// The steps by name, one a line: name, role, formula and source. A name may follow that of a network with a step of its
 /// own.
 const STEPS: &str = include_str!("network_map.tsv");
 
-/// Leads from a block to its row in the table.
+/// Leads from a block to its weights, or to its row in the table.
 const SCRIPT: &str = include_str!("network_map.js");
+
+/// The style of the panel of weights.
+const STYLE: &str = include_str!("network_map.css");
+
+/// Rounds a number to four digits.
+fn rounded(x: f64) -> Value {
+    format!("{x:.3e}").parse::<f64>().map_or(Value::Null, Value::from)
+}
 
 /// Returns role, formula and source of the step with this name.
 fn find_step(name: &str) -> Option<[&'static str; 3]> {
@@ -70,12 +82,47 @@ impl CountReport {
         }
     }
 
-    /// Returns a page with the map, in which a block leads to its numbers.
+    /// Returns a page with the map, in which a block leads to its numbers: its weights, or its row in the table. `weights`
+    /// are those of the model; `None` if there is no model or it is too large.
     #[must_use]
-    pub fn map_to_html(&self, lang: Lang) -> String {
+    pub fn map_to_html(&self, weights: Option<&[WeightSample]>, lang: Lang) -> String {
         let both = [[self.map(Lang::En), self.map(Lang::Ja)]];
-        let widget = PageWidget { script: SCRIPT, ..PageWidget::default() };
+        let element = weights.map_or_else(String::new, |weights| self.weights_element(weights, lang));
+        let widget = PageWidget { element: &element, script: SCRIPT, style: STYLE };
         figures_page(&self.map(lang).title, &both, widget, lang)
+    }
+
+    /// Returns the panel of weights, which the script fills, and its data.
+    fn weights_element(&self, weights: &[WeightSample], lang: Lang) -> String {
+        let say = |en: &'static str, ja: &'static str| bilingual_html(lang, &|lang| lang.pick(en, ja).to_owned());
+        let (layer, name) = (say("Layer", "層"), say("Parameter", "パラメータ"));
+        let back = say("Back to the map", "地図に戻る");
+        let data: Vec<Value> = weights.iter().filter_map(|sample| self.weight_data(sample)).collect();
+        let data = escape_script_json(&Value::from(data).to_string());
+        format!(
+            "<section id=\"weights\" hidden><h2></h2><p class=\"choice\"><label>{layer} <select id=\"weights-layer\"></select></label>\
+             <label>{name} <select id=\"weights-name\"></select></label><button type=\"button\" id=\"weights-back\">{back}</button></p>\
+             <p id=\"weights-figures\"></p><div class=\"wide\" tabindex=\"0\"><table></table></div><p id=\"weights-note\"></p></section>\n\
+             <script type=\"application/json\" id=\"weights-data\">{data}</script>\n"
+        )
+    }
+
+    /// Returns a sample as JSON, with the number of its block from 1.
+    fn weight_data(&self, sample: &WeightSample) -> Option<Value> {
+        let (part, step, layer) = (sample.step.part, sample.step.step, sample.step.layer);
+        let mut blocks = self.count.steps.iter().enumerate().filter(|(_, of)| of.part == part && of.name == step);
+        let first = blocks.next()?;
+        // A recurrent network has a block for its first layer, and one for all others.
+        let (block, _) = blocks.next().filter(|_| layer.is_some_and(|layer| layer > 0)).unwrap_or(first);
+        let rows = sample.first.iter().map(|row| row.iter().map(|&x| rounded(f64::from(x))).collect::<Value>());
+        Some(json!({
+            "block": block + 1,
+            "layer": layer,
+            "name": sample.name,
+            "shape": sample.shape,
+            "statistics": sample.statistics.map(rounded),
+            "first": rows.collect::<Value>(),
+        }))
     }
 }
 

@@ -160,6 +160,7 @@ pub use text_models::tagger_network::TaggerNetworkConfig;
 pub use text_models::translator::{
     TextTranslator, TextTranslatorConfig, TokenAlignment, TranslateOptions, Translation,
 };
+pub use text_models::weight_samples::WeightSample;
 
 /// Returns the best instruction set of this machine, ignoring `CHUMOKU_ISA`.
 pub fn best_isa() -> Isa {

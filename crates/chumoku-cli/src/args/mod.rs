@@ -28,7 +28,7 @@ pub(crate) use bench::{BenchAttentionArgs, BenchClassifierArgs, BenchCommand, Dt
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use numbers::{AttentionPart, CheckArgs, CountArgs, CountedNetwork, TraceArgs, TraceDepth, TraceFormat};
 pub(crate) use pictures::{
-    AlignedTokens, EncodingKind, ExplainArgs, ExplainView, FilmArgs, Method, PictureArgs, PositionArgs, PositionView,
+    EncodingKind, ExplainArgs, ExplainView, FilmArgs, Method, PictureArgs, PositionArgs, PositionView,
 };
 pub(crate) use serve::{LogFormatArg, ServeArgs};
 pub(crate) use shard::{JoinArgs, Shard};

@@ -4,10 +4,10 @@ use super::values::{parse_at_least_one, parse_number, parse_up_to_1024, value_or
 use super::{MultiLabelArgs, Precision, ReadArgs, SetColumnArgs};
 use crate::UsageError;
 use crate::output::{OutputPath, file_or_standard_output};
-use chumoku::explain::SpanQuery;
+use chumoku::explain::{SpanQuery, parse_aligned_tokens};
 use chumoku_view::HeadOrder;
 use clap::{Args as ClapArgs, ValueEnum};
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// Output files of a picture.
@@ -98,37 +98,20 @@ fn parse_dimensions(text: &str) -> Result<RangeInclusive<usize>, String> {
     })
 }
 
-/// Tokens of two texts that belong together, from 0: as many of each.
+/// Pairs of aligned tokens of two texts, from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AlignedTokens {
-    text: Range<usize>,
-    other: Range<usize>,
+pub(crate) struct AlignedTokens(Vec<[usize; 2]>);
+
+fn parse_aligned(text: &str) -> Result<AlignedTokens, String> {
+    parse_aligned_tokens(text).map(AlignedTokens)
 }
 
-impl AlignedTokens {
-    /// Returns the pairs of positions.
-    pub(crate) fn pairs(&self) -> impl Iterator<Item = [usize; 2]> {
-        self.text.clone().zip(self.other.clone()).map(|(text, other)| [text, other])
+impl ExplainArgs {
+    /// Returns the pairs of `--align`, or `None` without them.
+    pub(crate) fn aligned_tokens(&self) -> Option<Vec<[usize; 2]>> {
+        let pairs: Vec<[usize; 2]> = self.align.iter().flat_map(|AlignedTokens(pairs)| pairs).copied().collect();
+        (!pairs.is_empty()).then_some(pairs)
     }
-}
-
-fn parse_aligned_tokens(text: &str) -> Result<AlignedTokens, String> {
-    let range = |text: &str| {
-        let (first, last) = text.split_once('-').unwrap_or((text, text));
-        let [first, last] =
-            [first, last].map(|number| number.parse::<usize>().ok().filter(|n| (1..1 << 20).contains(n)));
-        first.zip(last).filter(|(first, last)| first <= last).map(|(first, last)| first - 1..last)
-    };
-    let both = text.split_once(':').and_then(|(text, other)| range(text).zip(range(other)));
-    both.filter(|(text, other)| text.len() == other.len()).map(|(text, other)| AlignedTokens { text, other }).ok_or_else(
-        || {
-            chumoku::tr!(
-                "expected tokens of the text and as many of the other text, counted from 1, such as 1-4:1-4 or 6:7, found {}",
-                "テキストのトークンと、それと同じ数のもう一方のトークンを 1-4:1-4 や 6:7 のように（1 から）指定してください: {}",
-                value_or_nothing(text)
-            )
-        },
-    )
 }
 
 fn parse_span(text: &str) -> Result<SpanQuery, String> {
@@ -353,14 +336,15 @@ pub(crate) struct ExplainArgs {
     pub(crate) compare_model: Option<PathBuf>,
     /// Replace what the network computes for the text by what it computes for another, place by place (patching)
     ///
-    /// For classifiers with a transformer and for language models. Each number says how far the answer moves: 0 leaves it
-    /// as it is, 1 gives the answer to the other text.
+    /// For models with a transformer that give answers. Each number says how far the answer moves: 0 leaves it as it is, 1
+    /// gives the answer to the other text. For a tagger, this is the tag of the first word whose tag differs, or of the word
+    /// that --span names. For a translator, it is the first token that differs; its encoder is patched.
     #[arg(long, value_name = "TEXT", conflicts_with_all = COMPARE_ARGS)]
     pub(crate) patch: Option<String>,
     /// With --patch, the tokens of both texts that are aligned, from 1, such as 1-4:1-4,6:7
     ///
     /// Texts with the same number of tokens are aligned by position.
-    #[arg(long, value_name = "TOKENS", requires = "patch", value_delimiter = ',', value_parser = parse_aligned_tokens)]
+    #[arg(long, value_name = "TOKENS", requires = "patch", value_delimiter = ',', value_parser = parse_aligned)]
     pub(crate) align: Vec<AlignedTokens>,
     /// With a language model, let it write up to N tokens first, and show the attention of each of them too
     #[arg(long, value_name = "N", value_parser = parse_at_least_one, conflicts_with_all = COMPARE_ARGS)]

@@ -6,7 +6,7 @@ use crate::pictures::OutputFiles;
 use crate::{ExitCode, UsageError};
 use chumoku::count::{CountConfig, NetworkKind};
 use chumoku::nn::NormOrder;
-use chumoku::{ModelSize, RecurrentCell, tr};
+use chumoku::{ModelSize, RecurrentCell, WeightSample, tr};
 use chumoku_view::CountReport;
 
 pub(crate) fn run(args: &args::CountArgs) -> anyhow::Result<ExitCode> {
@@ -29,7 +29,20 @@ pub(crate) fn run(args: &args::CountArgs) -> anyhow::Result<ExitCode> {
         args.pictures.write(&report.map(lang), &mut outcome);
     }
     if let Some(path) = &args.html {
-        outcome.write(path, || Ok(report.map_to_html(lang)));
+        let weights = match (args.model.as_deref(), &report.model) {
+            (Some(folder), Some((_, size))) => WeightSample::read_all(folder, size)?,
+            _ => None,
+        };
+        if weights.is_none() && args.model.is_some() {
+            say!(
+                "{}",
+                tr!(
+                    "note: the model is too large to put samples of its weights on the page",
+                    "注: モデルが大きいため、ページには重みの一部を載せません"
+                )
+            );
+        }
+        outcome.write(path, || Ok(report.map_to_html(weights.as_deref(), lang)));
     }
     outcome.report();
     outcome.result()?;

@@ -1,7 +1,9 @@
 //! The output of `count` for networks and model folders.
 
-use crate::common::{TestDir, has_fonts};
+use crate::common::{TestDir, has_fonts, shared_model, tensors};
 use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
 
 /// The number of parameters of a model, read from the file header without the formulas.
 fn numbers_of(place: &TestDir, model: &str) -> [u64; 2] {
@@ -173,6 +175,50 @@ fn the_output_has_both_languages_and_80_columns() {
             assert_eq!(is_japanese, lang == "ja", "{text}");
         }
     }
+}
+
+/// The page of a model has its weights: every parameter is in a block, with statistics of all its numbers.
+#[test]
+fn the_map_of_a_model_has_its_weights() {
+    let place = TestDir::new();
+    let page = |model: &str| {
+        place.run(&["count", "--model", model, "--html", "map.html"]).assert_success();
+        place.read("map.html")
+    };
+    let data = |page: &str| -> Value {
+        let (_, data) = page.split_once("id=\"weights-data\">").unwrap();
+        serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap()
+    };
+    let shown = page(shared_model());
+    assert!(shown.len() < 600_000, "{} bytes", shown.len());
+    let data = data(&shown);
+    let tensors = tensors(&Path::new(shared_model()).join("model.safetensors"));
+    let samples = data.as_array().unwrap();
+    let mut shown_numbers = 0;
+    for sample in samples {
+        let shape = [0, 1].map(|side| sample["shape"][side].as_u64().unwrap() as usize);
+        shown_numbers += shape[0] * shape[1];
+        assert!(sample["block"].as_u64().is_some_and(|block| block > 0), "{sample}");
+    }
+    let names: BTreeSet<&str> = samples.iter().map(|sample| sample["name"].as_str().unwrap()).collect();
+    let of_network: usize = tensors
+        .iter()
+        .filter(|(name, _)| names.contains(name.as_str()))
+        .map(|(_, (shape, _))| shape.iter().product::<usize>())
+        .sum();
+    assert_eq!(shown_numbers, of_network);
+    let counted = place.run(&["count", "--model", shared_model(), "--json"]).assert_success().json();
+    assert_eq!(counted["model"]["parameters"], shown_numbers);
+    let of_name = |name: &str| samples.iter().find(|sample| sample["name"] == name).unwrap();
+    let head = of_name("head.weight");
+    let (shape, bytes) = &tensors["head.weight"];
+    let numbers: Vec<f32> = bytes.chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().unwrap())).collect();
+    let least = numbers.iter().fold(f64::INFINITY, |least, &x| least.min(f64::from(x)));
+    assert!((head["statistics"][0].as_f64().unwrap() - least).abs() <= 1e-3 * least.abs(), "{head}");
+    assert_eq!(head["shape"], serde_json::json!(shape));
+    assert!(
+        (head["first"][0][1].as_f64().unwrap() - f64::from(numbers[1])).abs() <= 1e-3 * f64::from(numbers[1].abs())
+    );
 }
 
 /// The named length is the first at which the claim holds, and large sizes have separators.

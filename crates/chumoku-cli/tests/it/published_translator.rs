@@ -96,6 +96,50 @@ fn it_is_scored_explained_traced_and_counted() {
 }
 
 #[test]
+fn patching_moves_the_first_token_that_differs() {
+    let place = place();
+    let explained = |text: &str, args: &[&str]| {
+        place.run(&[&["explain", "marian", text, "--json", "-"], args].concat()).assert_success().json()
+    };
+    let [text, other] = ["t5 t9 t30", "t5 t40 t30"];
+    let [alone, of_other] = [text, other].map(|text| explained(text, &[]));
+    let found = explained(text, &["--patch", other]);
+    let patching = &found["patching"];
+    // The end of the source is read too, and the tokens of a source are its words.
+    assert_eq!(patching["tokens"], json!(["▁t5", "▁t9", "▁t30", "[END]"]));
+    let numbers =
+        |name: &str| -> Vec<f64> { patching[name].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect() };
+    let position = &patching["position"]["token"];
+    let index = position["index"].as_u64().unwrap() as usize;
+    let words = |value: &Value| -> Vec<String> {
+        value["target_words"].as_array().unwrap().iter().map(|word| word["text"].as_str().unwrap().into()).collect()
+    };
+    let [written, of_other] = [&alone, &of_other].map(words);
+    assert_eq!(written[..index], of_other[..index]);
+    assert_eq!(position["after"], written[..index].join(" "));
+    for (side, words) in [&written, &of_other].into_iter().enumerate() {
+        let label = patching["answers"][side]["label"].as_str().unwrap();
+        assert_eq!(label.trim_start_matches('▁'), words[index]);
+    }
+    assert_ne!(written[index], of_other[index]);
+    let p = alone["log_probabilities"][index].as_f64().unwrap().exp();
+    assert!((patching["answers"][0]["probability"].as_f64().unwrap() - p).abs() < 1e-4, "{patching}");
+    // The changed token is the whole difference before the first layer of the encoder.
+    let residual = numbers("residual");
+    for (i, x) in residual[..4].iter().enumerate() {
+        assert!((x - if i == 1 { 1.0 } else { 0.0 }).abs() < 1e-3, "token {i}: {x}");
+    }
+    assert_eq!((residual.len(), numbers("feed_forward").len()), (8, 4));
+    assert!(numbers("heads").iter().any(|x| x.abs() > 1e-4), "{patching}");
+    let shown = place.run(&["explain", "marian", text, "--patch", other, "--html", "why.html"]).assert_success().stdout;
+    assert!(shown.contains("Patching: from ") && shown.contains("The encoder is patched."), "{shown}");
+    assert!(place.read("why.html").contains("\"patching\":{"));
+    place.run_rejected(&["explain", "marian", text, "--patch", text], &["the same translation"]);
+    place.run_rejected(&["explain", "marian", text, "--patch", "t5 t9"], &["--align 1-2:1-2,4:3"]);
+    explained(text, &["--patch", "t40 t41", "--align", "1:1,4:3"]);
+}
+
+#[test]
 fn unsupported_commands_are_reported() {
     let place = place();
     place.run_rejected(&["generate", "marian", "t5"], &["a translator", "chumoku translate"]);

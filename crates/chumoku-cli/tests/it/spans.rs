@@ -259,7 +259,55 @@ fn a_network_with_a_random_field_is_explained() {
     );
     let shown = place.run(&["explain", "model", TEXT, "--lens"]).assert_success().stdout;
     assert!(shown.contains("logit lens"), "{shown}");
-    place.run_rejected(&["explain", "model", TEXT, "--patch", TEXT], &["--patch", "classifiers"]);
+    check_patching(&place, &found);
+}
+
+/// Patches the network with a text in which another word stands for a place. `found` explains [`TEXT`].
+fn check_patching(place: &TestDir, found: &Value) {
+    let other = TEXT.replace("Oslo", "it");
+    let explained = |args: &[&str]| {
+        let args = [&["explain", "model", TEXT, "--patch", &other, "--json", "-"], args].concat();
+        place.run(&args).assert_success().json()["patching"].clone()
+    };
+    let patching = explained(&[]);
+    let names = |name: &str| patching[name].as_array().unwrap().clone();
+    let (tokens, other_tokens, aligned) = (names("tokens"), names("other_tokens"), names("aligned"));
+    let changed: Vec<usize> = (0..tokens.len()).filter(|&i| tokens[i] != other_tokens[i]).collect();
+    let [changed] = changed[..] else { panic!("one token differs: {patching}") };
+    // The first word whose tag changes is compared. Its answers are those of the lens after the last layer.
+    let word = &patching["position"]["word"];
+    let index = word["index"].as_u64().unwrap() as usize;
+    assert_eq!(word["text"], found["lens"]["tokens"][index]);
+    let last = found["lens"]["depths"].as_array().unwrap().last().unwrap();
+    let answers = &patching["answers"];
+    assert_eq!(answers[0]["label"], last[index]["label"]);
+    assert!((number(&answers[0]["probability"]) - number(&last[index]["probability"])).abs() < 1e-4, "{patching}");
+    // Before the first layer, the changed token is the whole difference. After the last, the token of the word is.
+    let residual: Vec<f64> = names("residual").iter().map(number).collect();
+    let last_row = &residual[residual.len() - aligned.len()..];
+    let token = last_row.iter().position(|x| (x - 1.0).abs() < 1e-3).unwrap_or_else(|| panic!("{last_row:?}"));
+    for i in 0..aligned.len() {
+        let expected = [i == changed, i == token].map(|is_whole| if is_whole { 1.0 } else { 0.0 });
+        for (x, expected) in [residual[i], last_row[i]].into_iter().zip(expected) {
+            assert!((x - expected).abs() < 1e-3, "token {i}: {x}, not {expected}");
+        }
+    }
+    // A span chooses the word.
+    let start = TEXT.find("Oslo").unwrap();
+    let span = format!("{start}:{}:place", start + 4);
+    let chosen = explained(&["--span", &span]);
+    assert_eq!(chosen["position"]["word"]["text"], "Oslo");
+    let args = ["explain", "model", TEXT, "--patch", &other, "--html", "patched.html"];
+    let shown = place.run(&args).assert_success().stdout;
+    assert!(shown.contains("Patching: ") && shown.contains("The tags of word "), "{shown}");
+    assert!(shown.lines().all(|line| line.width() <= 80), "{shown}");
+    let page = place.read("patched.html");
+    for text in ["id=\"lens\"", "· residual stream", "· output of each head", "· フィードフォワード層"] {
+        assert!(page.contains(text), "{text}");
+    }
+    place.run_rejected(&["explain", "model", TEXT, "--patch", TEXT], &["answers both texts alike"]);
+    place.run_rejected(&["explain", "model", TEXT, "--patch", "Rome"], &["--align"]);
+    place.run_rejected(&["explain", "model", TEXT, "--patch", &other, "--align", "1:1"], &["aligned"]);
 }
 
 /// For parts of speech, each word is a span; for Japanese, words are segmented.

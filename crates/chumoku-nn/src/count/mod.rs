@@ -12,11 +12,13 @@
 //!
 //! - `exact`: checked integer arithmetic
 //! - `models`: sizes of a model's configuration
+//! - `parameters`: the steps that use each parameter
 //! - `steps`: the formulas of each step
 //! - `total`: totals of a network
 
 mod exact;
 mod models;
+mod parameters;
 mod steps;
 mod total;
 
@@ -24,6 +26,8 @@ use crate::layers::{DenseHeadConfig, NormOrder};
 use crate::{Error, Result};
 use chumoku_kernels::RecurrentCell;
 use serde::Serialize;
+
+pub use parameters::StepParameter;
 
 /// The kind of network to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

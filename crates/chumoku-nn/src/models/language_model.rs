@@ -300,7 +300,7 @@ impl LanguageModel {
 }
 
 /// Returns the last row of each non-empty sequence.
-fn last_rows<T: Real>(x: &Array2<T>, offsets: &Offsets) -> Array2<T> {
+pub(super) fn last_rows<T: Real>(x: &Array2<T>, offsets: &Offsets) -> Array2<T> {
     let last: Vec<usize> = offsets.ranges().filter(|range| !range.is_empty()).map(|range| range.end - 1).collect();
     x.select(Axis(0), &last)
 }

@@ -148,27 +148,27 @@ impl TokenTagger {
         })
     }
 
-    /// Returns the logits of each unit of one sequence at each depth: from the embeddings and after each layer (the
-    /// logit lens).
-    ///
-    /// # Shapes
-    /// (units, tags) for each depth.
+    /// Returns the embeddings of one sequence, with positions and token types: (tokens, d_model).
     ///
     /// # Errors
-    /// If an id, a unit or the length exceeds the model's limits.
-    pub fn logit_lens<T: Real>(
-        &self,
-        p: &Params<T>,
-        tokens: Tokens<'_>,
-        units: TaggedUnits<'_>,
-    ) -> Result<Vec<Array2<T>>> {
-        let places = self.clamped_positions(units, tokens.ids.len())?;
+    /// If an id or the length exceeds the model's limits.
+    pub fn embed<T: Real>(&self, p: &Params<T>, tokens: Tokens<'_>) -> Result<Array2<T>> {
+        self.encoder.embed(p, tokens)
+    }
+
+    /// Returns a reader of the residual stream, with the logits of the same units of each sequence: (sequences · units,
+    /// tags). The tokens of `units` are indices within a sequence.
+    pub fn residual_reader<'a, T: Real>(&'a self, p: &'a Params<T>, units: TaggedUnits<'a>) -> ResidualReader<'a, T> {
         let encoder = self.encoder.encoder();
-        let reader = ResidualReader::new(encoder, p, |x, _| {
+        ResidualReader::new(encoder, p, move |x, offsets| {
+            let in_sequence = |start: usize| units.tokens.iter().map(move |token| start + token);
+            let tokens: Vec<usize> = offsets.ranges().flat_map(|range| in_sequence(range.start)).collect();
+            let positions = units.positions.repeat(offsets.sequences());
+            let units = TaggedUnits { tokens: &tokens, positions: &positions };
+            let places = self.clamped_positions(units, x.nrows())?;
             let x = encoder.normalize(p, x)?;
             Ok(self.head.forward(p, self.unit_vectors(p, &x, units, &places)?, Mode::Eval)?.0)
-        });
-        reader.logit_lens(&reader.record(self.encoder.embed(p, tokens)?)?)
+        })
     }
 
     /// Returns only the logits, the same as [`TokenTagger::forward`] in evaluation mode.

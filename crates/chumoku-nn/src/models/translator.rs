@@ -1,6 +1,8 @@
 //! The transformer of the original paper: an encoder reads the source, a decoder writes the target (Vaswani et al.
 //! 2017).
 
+use super::ResidualReader;
+use super::language_model::last_rows;
 use crate::Result;
 use crate::layers::{
     AttentionTrace, BackwardTrace, Decoder, DecoderCache, DecoderInput, DecoderState, Embedding, Encoder, EncoderCache,
@@ -316,10 +318,31 @@ impl Translator {
     /// # Errors
     /// If an id or a length exceeds the model's limits.
     pub fn encode<T: Real>(&self, p: &Params<T>, source: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
-        in_pool(|| {
-            let mut x = self.source_embedding.forward(p, source)?;
-            self.source_position.forward(p, &mut x, offsets)?;
-            self.encoder.infer(p, x, offsets)
+        in_pool(|| self.encoder.infer(p, self.embed_source(p, source, offsets)?, offsets))
+    }
+
+    /// Returns the embeddings of the source, with positions: (source tokens, d_model).
+    ///
+    /// # Errors
+    /// If an id or a length exceeds the model's limits.
+    pub fn embed_source<T: Real>(&self, p: &Params<T>, source: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
+        let mut x = self.source_embedding.forward(p, source)?;
+        self.source_position.forward(p, &mut x, offsets)?;
+        Ok(x)
+    }
+
+    /// Returns a reader of the encoder's residual stream, with the logits of the target token after `prefix`:
+    /// (sequences, target vocabulary). The prefix starts with the start token.
+    pub fn next_token_reader<'a, T: Real>(&'a self, p: &'a Params<T>, prefix: &'a [u32]) -> ResidualReader<'a, T> {
+        ResidualReader::new(&self.encoder, p, move |x, source_offsets| {
+            let memory = self.encoder.normalize(p, x)?;
+            let sequences = source_offsets.sequences();
+            let offsets = Offsets::from_lengths((0..sequences).map(|_| prefix.len()));
+            let mut x = self.target_embedding.forward(p, &prefix.repeat(sequences))?;
+            self.target_position.forward(p, &mut x, &offsets)?;
+            let memory = Memory { output: memory.view(), offsets: source_offsets };
+            let (y, _) = self.decoder.forward(p, x, DecoderInput { offsets: &offsets, memory }, Mode::Eval)?;
+            self.target_embedding.logits(p, last_rows(&y, &offsets).view())
         })
     }
 

@@ -13,18 +13,39 @@ use chumoku_nn::models::{
     Classifier, ClassifierConfig, LanguageModel, LanguageModelConfig, TextEncoder, TextEncoderConfig, TranslationBatch,
     Translator, TranslatorConfig, TranslatorOptions,
 };
-use chumoku_nn::params::{Builder, Params};
+use chumoku_nn::params::{Builder, ParamLayout, ParamView, Params};
 use ndarray::Array2;
 
 /// Returns the parameters of a classifier, and the multiply–adds of its forward pass as counted by the kernels.
 fn measured(config: ClassifierConfig, batch: usize, length: usize) -> [u128; 2] {
+    let sizes = CountConfig::for_classifier(&config);
     let model = Classifier::new(config).unwrap();
+    check_steps_of_parameters(&sizes, model.layout());
     let params = Params::<f32>::init(model.layout(), 1);
     let ids: Vec<u32> = (0..batch * length).map(|i| (i % 50) as u32).collect();
     let offsets = Offsets::from_lengths(vec![length; batch]);
     let before = multiply_adds();
     model.forward(&params, &ids, &offsets, Mode::Eval).unwrap();
     [model.layout().len() as u128, (multiply_adds() - before).into()]
+}
+
+/// Checks that the parameters of every step, found by their names, are as many as the step counts.
+fn check_steps_of_parameters(config: &CountConfig, layout: &ParamLayout) {
+    let mut found = std::collections::BTreeMap::new();
+    for ParamView { name, shape, .. } in layout.iter() {
+        // A bias of logits is a row.
+        let (rows, columns) = if shape.len() == 1 { (shape[0], 1) } else { (shape[0], shape[1]) };
+        let steps = config.steps_of_parameter(name, rows);
+        assert_eq!(steps.iter().map(|step| step.rows.len()).sum::<usize>(), rows, "{name}: {steps:?}");
+        for step in steps {
+            *found.entry((step.part, step.step)).or_insert(0) += (step.rows.len() * columns) as u128;
+        }
+    }
+    let mut expected = std::collections::BTreeMap::new();
+    for step in config.count().unwrap().steps.iter().filter(|step| step.parameters > 0) {
+        *expected.entry((step.part, step.name)).or_insert(0) += step.parameters * step.times as u128;
+    }
+    assert_eq!(found, expected);
 }
 
 fn classifier(body: impl Into<chumoku_nn::layers::BackboneConfig>, position: PositionKind) -> ClassifierConfig {
@@ -109,8 +130,10 @@ fn published_models() {
             embeddings: InputEmbeddingsOptions { unscaled: true, ..InputEmbeddingsOptions::default() },
             untied_output: true,
         };
-        let count = CountConfig::for_language_model(&config).count().unwrap();
-        assert_eq!(count.parameters, LanguageModel::new(config).unwrap().layout().len() as u128, "{norm:?}");
+        let sizes = CountConfig::for_language_model(&config);
+        let model = LanguageModel::new(config).unwrap();
+        assert_eq!(sizes.count().unwrap().parameters, model.layout().len() as u128, "{norm:?}");
+        check_steps_of_parameters(&sizes, model.layout());
         let config = TextEncoderConfig {
             vocab_size: 50,
             encoder,
@@ -119,8 +142,10 @@ fn published_models() {
             embedding_dropout: 0.0,
             embeddings: input,
         };
-        let count = CountConfig::for_text_encoder(&config).count().unwrap();
-        assert_eq!(count.parameters, TextEncoder::new(config).unwrap().layout().len() as u128, "{norm:?}");
+        let sizes = CountConfig::for_text_encoder(&config);
+        let model = TextEncoder::new(config).unwrap();
+        assert_eq!(sizes.count().unwrap().parameters, model.layout().len() as u128, "{norm:?}");
+        check_steps_of_parameters(&sizes, model.layout());
     }
 }
 
@@ -185,6 +210,7 @@ fn translators() {
                 CountConfig { batch: 3, length: 9, target_length: Some(5), ..CountConfig::for_translator(&config) };
             let count = sizes.count().unwrap();
             assert_eq!([count.parameters, count.multiply_adds], found, "translator, {position:?}, {joint_vocabulary}");
+            check_steps_of_parameters(&sizes, model.layout());
             // The keys and values of the target, and those of the source.
             let of_decoder = if joint_vocabulary { 4 } else { 8 };
             let heads = if position == PositionKind::Learned { 2 } else { of_decoder };

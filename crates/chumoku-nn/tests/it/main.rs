@@ -8,4 +8,5 @@ mod gradients;
 mod language_model;
 mod pieces;
 mod properties;
+mod residual_readers;
 mod translator;

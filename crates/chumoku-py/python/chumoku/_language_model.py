@@ -127,10 +127,26 @@ class LanguageModel(Estimator):
         """The mean log-probability (ln p) per token of these documents."""
         return -self.evaluate(X)["loss"]
 
-    def explain(self, text: str) -> Explanation:
-        """Explains the next token of a text: the effect of each word, and the attention of every layer and head."""
-        check_text("explain", text)
-        return Explanation(self._fitted().explain(text, type(self).__name__))
+    def explain(
+        self, text: str, *, patch: str | None = None, align: str | None = None, lens: bool | None = None
+    ) -> Explanation:
+        """Explains the next token of a text: the effect of each word, and the attention of every layer and head.
+
+        Args:
+            text: the text.
+            patch: another text. The values that the network computes for it replace those of ``text``, place by place, and
+                ``patching`` says how far the next token moves.
+            align: with ``patch``, the tokens of both texts that are aligned, from 1, such as ``"1-4:1-4,6:7"``. Texts with the
+                same number of tokens are aligned by position.
+            lens: ``True`` requires the answer after every layer, ``False`` leaves it out. By default it is there if the model
+                has layers.
+
+        Raises:
+            ValueError: the texts have different numbers of tokens and no alignment, or the same next token.
+        """
+        for given in (text,) if patch is None else (text, patch):
+            check_text("explain", given)
+        return Explanation(self._fitted().explain(text, type(self).__name__, (patch, align, lens)))
 
     def _open(self, folder: pathlib.Path) -> Any:
         return _chumoku.Generator.load(folder, self.precision)

@@ -42,6 +42,8 @@ class Explanation(Shown):
         words: the words of the text and the special tokens that the model adds.
         effects: for each word, the change of the label's log-odds (for an encoder, of the cosine) when the word is
             removed.
+        lens: the answer after every layer (``depths``), if the model has layers; else ``None``.
+        patching: how far the answer moves at each place of the network, if ``patch`` was given; else ``None``.
     """
 
     def __reduce__(self) -> tuple:
@@ -56,6 +58,8 @@ class Explanation(Shown):
         self.words = [word["text"] for word in self.data["words"]]
         attribution = self.data["attribution"]
         self.effects: list[float] = attribution.get("whole") or attribution["scores"]
+        self.lens: dict | None = self.data.get("lens")
+        self.patching: dict | None = self.data.get("patching")
 
     @property
     def attention(self) -> Any:
@@ -91,6 +95,8 @@ class Alignment(Shown):
         source_words, target_words: their words; the last of each is the end-of-text token.
         effects: for each word of the target, the decrease of its ln p when each word of the source is left out.
             ``None`` for the source's end-of-text token.
+        lens: the token after every layer of the decoder (``depths``).
+        patching: how far the translation moves at each place of the encoder, if ``patch`` was given; else ``None``.
     """
 
     def __reduce__(self) -> tuple:
@@ -104,6 +110,8 @@ class Alignment(Shown):
         self.source_words = [word["text"] for word in self.data["source_words"]]
         self.target_words = [word["text"] for word in self.data["target_words"]]
         self.effects: list[list[float | None]] = self.data["effects"]
+        self.lens: dict | None = self.data.get("lens")
+        self.patching: dict | None = self.data.get("patching")
 
     @property
     def attention(self) -> Any:

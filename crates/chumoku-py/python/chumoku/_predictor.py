@@ -47,7 +47,14 @@ class Predictor(Estimator):
     # The prediction targets of a model of this class.
     _tells: ClassVar[tuple[str, ...]] = ()
 
-    def explain(self, text: str | tuple[str, str] | Mapping[str, Any]) -> Explanation:
+    def explain(
+        self,
+        text: str | tuple[str, str] | Mapping[str, Any],
+        *,
+        patch: str | tuple[str, str] | Mapping[str, Any] | None = None,
+        align: str | None = None,
+        lens: bool | None = None,
+    ) -> Explanation:
         """Explains the answer for a text (or pair of texts): the effect of each word, and the attention of every layer
         and head.
 
@@ -55,20 +62,35 @@ class Predictor(Estimator):
         feature columns, the input is a row (a dictionary or a pandas row), and ``data["columns"]`` has the effect of
         each value.
 
+        Args:
+            text: the text, pair or row.
+            patch: another text. The values that the network computes for it replace those of ``text``, place by place, and
+                ``patching`` says how far the answer of the network moves.
+            align: with ``patch``, the tokens of both texts that are aligned, from 1, such as ``"1-4:1-4,6:7"``. Texts with the
+                same number of tokens are aligned by position.
+            lens: ``True`` requires the answer after every layer, ``False`` leaves it out. By default it is there if the model
+                has layers.
+
         Raises:
             TypeError: the input is not a text, or has the wrong number of texts.
-            ValueError: the text is empty, or a column is missing.
+            ValueError: the text is empty, or a column is missing. Or the texts of a patch have different numbers of
+                tokens and no alignment, or the same answer.
         """
+        other = None if patch is None else self._prepared_row(patch)
+        return Explanation(self._fitted().explain(self._prepared_row(text), type(self).__name__, (other, align, lens)))
+
+    def _prepared_row(self, text: Any) -> str:
+        """Prepares one text, pair or row for prediction."""
         model = self._fitted()
         to_dict = getattr(text, "to_dict", None)
         row = text if to_dict is None else to_dict()
         if isinstance(row, Mapping):
-            return Explanation(model.explain(self._prepared_texts({name: [x] for name, x in row.items()})[0], type(self).__name__))
+            return self._prepared_texts({name: [x] for name, x in row.items()})[0]
         if not isinstance(text, (str, tuple, list) if model.reads_pairs else str):
             raise TypeError(f"expected {'two texts' if model.reads_pairs else 'one text'}, got {type(text).__name__}")
         if isinstance(text, str) and not text.strip():
             raise ValueError("expected a text to explain, got an empty one")
-        return Explanation(model.explain(self._prepared_texts([text])[0], type(self).__name__))
+        return self._prepared_texts([text])[0]
 
     def export(self, file: str | os.PathLike[str]) -> dict[str, Any]:
         """Writes the network as an ONNX file, as ``chumoku export`` does.

@@ -46,6 +46,8 @@ class SpanExplanation(Shown):
         spans: the predicted spans, or the requested one.
         words: the words of the text; empty if there is no span.
         effects: for each span and word, the change of the span's log-odds when the word is hidden.
+        lens: for a tagger with an encoder, the tag of each word after every layer; else ``None``.
+        patching: how far a word's tag moves at each place of the encoder, if ``patch`` was given; else ``None``.
     """
 
     def __init__(self, found: Any) -> None:
@@ -55,6 +57,8 @@ class SpanExplanation(Shown):
     def _set_data(self, data: dict) -> None:
         self.data = data
         self.text: str = data["text"]
+        self.lens: dict | None = data.get("lens")
+        self.patching: dict | None = data.get("patching")
         self.spans = [Span(*(span[name] for name in Span._fields)) for span in data["spans"]]
         # The separator between the texts of a pair is not a word.
         marked = [[word for word in span["words"] if word["effect"] is not None] for span in data["spans"]]
@@ -172,7 +176,15 @@ class TextTagger(Estimator):
         model = self._fitted()
         return [[Span(*span) for span in row] for part in chunks(rows_of(X, "text")) for row in model.predict(part)]
 
-    def explain(self, text: str, span: Sequence[Any] | Mapping[str, Any] | None = None) -> SpanExplanation:
+    def explain(
+        self,
+        text: str,
+        span: Sequence[Any] | Mapping[str, Any] | None = None,
+        *,
+        patch: str | None = None,
+        align: str | None = None,
+        lens: bool | None = None,
+    ) -> SpanExplanation:
         """Explains each span of a text: the effect of each word, and the features that support its labels.
 
         Args:
@@ -180,15 +192,23 @@ class TextTagger(Estimator):
             span: ``(start, end)`` or ``(start, end, label)``, a :class:`Span`, or a dictionary with these keys. Only
                 this span is explained, even if the tagger does not predict it. Without a label, the most probable one
                 is used.
+            patch: another text. The values that the network computes for it replace those of ``text``, place by place, and
+                ``patching`` says how far the tag of ``span``'s first word moves, or without a span that of the first
+                word that gets another tag. Only for taggers with an encoder.
+            align: with ``patch``, the tokens of both texts that are aligned, from 1, such as ``"1-4:1-4,6:7"``. Texts with the
+                same number of tokens are aligned by position.
+            lens: ``True`` requires the answer after every layer, ``False`` leaves it out. By default it is there if the model
+                has layers.
 
         Raises:
-            ValueError: there is no such span, or it does not start and end at word boundaries.
+            ValueError: there is no such span, or it does not start and end at word boundaries. Or the texts of a patch
+                have different numbers of tokens and no alignment, or equal tags.
         """
         model = self._fitted()
         if not isinstance(text, str):
             raise TypeError(f"expected one text, got {type(text).__name__}")
         requested = None if span is None else _requested_span(span, len(text))
-        return SpanExplanation(model.explain(text, requested, type(self).__name__))
+        return SpanExplanation(model.explain(text, requested, type(self).__name__, (patch, align, lens)))
 
     def score(self, X: Iterable[str], y: Iterable[Any]) -> float:
         """F1 over all spans, as seqeval computes it: a span counts if its boundaries and its label are right."""

@@ -125,11 +125,34 @@ class Translator(Estimator):
         """chrF2 of the translations, from 0 to 100."""
         return self.evaluate(X, y)["chrf"]
 
-    def explain(self, text: str, target: str | None = None) -> Alignment:
-        """Explains a translation: the given one or, without a target, the model's own."""
-        for given in (text,) if target is None else (text, target):
-            check_text("explain", given)
-        return Alignment(self._fitted().explain(text, target, type(self).__name__))
+    def explain(
+        self,
+        text: str,
+        target: str | None = None,
+        *,
+        patch: str | None = None,
+        align: str | None = None,
+        lens: bool | None = None,
+    ) -> Alignment:
+        """Explains a translation: the given one or, without a target, the model's own.
+
+        Args:
+            text: the source.
+            target: its translation.
+            patch: another text. The values that the network computes for it replace those of ``text``, place by place, and
+                ``patching`` says how far the first token that differs moves; the encoder is patched.
+            align: with ``patch``, the tokens of both texts that are aligned, from 1, such as ``"1-4:1-4,6:7"``. Texts with the
+                same number of tokens are aligned by position.
+            lens: ``True`` requires the answer after every layer, ``False`` leaves it out. By default it is there if the model
+                has layers.
+
+        Raises:
+            ValueError: the sources have different numbers of tokens and no alignment, or the same translation.
+        """
+        for given in (text, target, patch):
+            if given is not None:
+                check_text("explain", given)
+        return Alignment(self._fitted().explain(text, target, type(self).__name__, (patch, align, lens)))
 
     def _open(self, folder: pathlib.Path) -> Any:
         return _chumoku.Translator.load(folder)

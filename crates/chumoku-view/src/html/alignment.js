@@ -343,7 +343,7 @@ function show() {
   if (japanese) for (const id of ['source', 'target', 'q', 'k', 'map', 'numbers', 'lines-panel', 'off-table']) $(id).lang = 'ja';
   $('keys').replaceChildren(...T.keys.flatMap(([keys, what]) => [el('dt', {}, ...keys.split(' ').map(k => text('kbd', k))), text('dd', what)]));
   $('views').setAttribute('aria-label', T.viewsTitle);
-  heads(); tiles(); lens();
+  heads(); tiles(); patch(); lens();
   cells = sheet($('map'), true, (q, k) => el('td', { className: 'spot', at: { q, k } })).map(row => [...row.children]);
   place(); fit();
 }

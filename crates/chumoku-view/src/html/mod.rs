@@ -9,7 +9,8 @@ use crate::explanation_figures::ExplanationFigures;
 use crate::phrases::{self, PHRASES};
 use crate::picture::ColorMode;
 use crate::tagger_spans::tagged_page_sources;
-use chumoku::explain::{Alignment, DerivedAttention, Explanation, shorten_numbers};
+use crate::terminal::position_sentence;
+use chumoku::explain::{Alignment, DerivedAttention, Explanation, Patching, shorten_numbers};
 use chumoku::lang::{Lang, show_controls};
 
 /// A page without its data: template, style sheet and script.
@@ -28,9 +29,11 @@ const EXPLAIN_PAGE: PageTemplate = PageTemplate {
         include_str!("lines.js"),
         include_str!("lens.js"),
         include_str!("explain.strings.js"),
+        include_str!("patching.strings.js"),
         include_str!("explain.heatmap.js"),
         include_str!("explain.heads.js"),
         include_str!("explain.depth.js"),
+        include_str!("patching.js"),
         include_str!("explain.inside.js"),
         include_str!("explain.js")
     ),
@@ -45,6 +48,8 @@ const ALIGNMENT_PAGE: PageTemplate = PageTemplate {
         include_str!("lines.js"),
         include_str!("lens.js"),
         include_str!("alignment.strings.js"),
+        include_str!("patching.strings.js"),
+        include_str!("patching.js"),
         include_str!("alignment.js")
     ),
 };
@@ -84,6 +89,7 @@ pub fn to_html(explanation: &Explanation, first: [usize; 2], lang: Lang) -> Stri
 pub fn alignment_to_html(alignment: &Alignment, first: [usize; 2], lang: Lang) -> String {
     let mut fields = alignment.fields();
     fields.extend(first_head_fields(first));
+    fields.extend(alignment.patching.iter().flat_map(patching_fields));
     let mut maps = ArrayElements::default();
     let size = alignment.target_words.len() * alignment.source_words.len();
     maps.add_shares("weights", &alignment.attention, size, alignment.heads, first);
@@ -124,6 +130,20 @@ fn curve_pictures(explanation: &Explanation, first: Lang) -> String {
     };
     let pictures: String = [Lang::En, Lang::Ja].into_iter().filter_map(picture).collect();
     if pictures.is_empty() { pictures } else { format!("<div id=\"curves\">{pictures}</div>\n") }
+}
+
+/// Returns a text in both languages, by their codes.
+fn both(text: &dyn Fn(Lang) -> String) -> Value {
+    [Lang::En, Lang::Ja].map(|lang| (lang.code().to_owned(), Value::from(text(lang)))).into_iter().collect()
+}
+
+/// Returns what a page says about patching besides its numbers.
+fn patching_fields(patching: &Patching) -> Vec<(String, Value)> {
+    let mut fields = vec![("patching_is_small".to_owned(), patching.has_small_difference().into())];
+    if let Some(position) = &patching.position {
+        fields.push(("patching_position".to_owned(), both(&|lang| position_sentence(position, lang))));
+    }
+    fields
 }
 
 fn first_head_fields([layer, head]: [usize; 2]) -> [(String, Value); 2] {
@@ -253,9 +273,6 @@ fn page_data(explanation: &Explanation, first: [usize; 2]) -> String {
         fields
     });
     fields.insert("head_statistics".to_owned(), statistics.collect());
-    let both = |text: &dyn Fn(Lang) -> String| -> Value {
-        [Lang::En, Lang::Ja].map(|lang| (lang.code().to_owned(), Value::from(text(lang)))).into_iter().collect()
-    };
     fields.insert("roles".to_owned(), both(&chumoku::explain::role_rule));
     if let (Some(parts), [first, second, ..], None) =
         (&explanation.parts, &explanation.probabilities[..], explanation.number)
@@ -292,9 +309,7 @@ fn page_data(explanation: &Explanation, first: [usize; 2]) -> String {
         let class = format!("\u{2068}{}\u{2069}", show_controls(&explanation.attribution.class));
         fields.insert("curves_text".to_owned(), both(&|lang| phrases::curves_note(lang, curves, &class)));
     }
-    if let Some(patching) = &explanation.patching {
-        fields.insert("patching_is_small".to_owned(), patching.has_small_difference().into());
-    }
+    fields.extend(explanation.patching.iter().flat_map(patching_fields));
     fields.insert("trust_text".to_owned(), both(&|lang| phrases::trust_sentence(lang, explanation)));
     let phrases: Map<String, Value> = PHRASES.iter().map(|(en, ja)| ((*en).to_owned(), Value::from(*ja))).collect();
     fields.insert("phrases".to_owned(), phrases.into());

@@ -2,9 +2,11 @@
 //!
 //! # Files
 //!
+//! - `inside`: the logit lens and patching on the page
 //! - `page`: spans as a page
 //! - `text`: spans in a terminal
 
+mod inside;
 mod page;
 mod text;
 

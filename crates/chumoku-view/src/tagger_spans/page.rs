@@ -1,5 +1,6 @@
 //! Explained spans as one page.
 
+use super::inside::{patching_figures, write_lens};
 use super::{
     comparison_sentence, feature_name, heading, member_sentence, method_sentence, tagged_figure, words_in_span,
 };
@@ -63,6 +64,9 @@ pub fn tagged_to_html(tagged: &TaggedText, attention: Option<(&Explanation, [usi
         });
         let _ = writeln!(element, "<p>{more}</p>");
     }
+    if let Some(lens) = &tagged.lens {
+        write_lens(lens, lang, &mut element);
+    }
     element.push_str("</section>\n");
     let player = PageWidget { element: &element, script: "", style: &style() };
     let both = |of: &dyn Fn(Lang) -> Option<Figure>| match [Lang::En, Lang::Ja].map(of) {
@@ -70,6 +74,10 @@ pub fn tagged_to_html(tagged: &TaggedText, attention: Option<(&Explanation, [usi
         _ => None,
     };
     let mut figures: Vec<[Figure; 2]> = both(&|lang| Some(tagged_figure(tagged, lang))).into_iter().collect();
+    if let Some(patching) = &tagged.patching {
+        let [en, ja] = [Lang::En, Lang::Ja].map(|lang| patching_figures(patching, &tagged.text, lang));
+        figures.extend(en.into_iter().zip(ja).map(|(en, ja)| [en, ja]));
+    }
     if let Some((of, [layer, head])) = attention {
         figures.extend(both(&|lang| Some(of.grid(HeadOrder::Layer, lang))));
         figures.extend(both(&|lang| Some(of.heatmap(layer, head, lang))));

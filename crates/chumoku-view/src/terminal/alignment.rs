@@ -144,6 +144,7 @@ mod tests {
             is_given: false,
             is_cut: false,
             lens: None,
+            patching: None,
             source_words: words(&["a", "b"]),
             target_words: words(&["B", "A"]),
             layers: 1,

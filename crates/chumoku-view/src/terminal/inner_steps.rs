@@ -3,7 +3,7 @@
 use super::TerminalOptions;
 use super::color::Painter;
 use crate::width::{align_left, align_right, display_width, truncate, wrap};
-use chumoku::explain::{Explanation, LogitLens, PatchedSite, Patching};
+use chumoku::explain::{AnswerPosition, Explanation, LogitLens, PatchedSite, Patching};
 use chumoku::lang::{Lang, show_controls, show_controls_in_text};
 
 /// Width of a column of numbers.
@@ -55,7 +55,7 @@ fn format_effect(x: f32) -> String {
     if x.abs() < 0.005 { "0.00".into() } else { format!("{x:.2}").replace('-', "−") }
 }
 
-fn layer_name(lang: Lang, depth: usize) -> String {
+pub(crate) fn layer_name(lang: Lang, depth: usize) -> String {
     match (lang, depth) {
         (Lang::En, 0) => "emb.".into(),
         (Lang::Ja, 0) => "埋込".into(),
@@ -94,7 +94,7 @@ fn quoted_label(label: &str, lang: Lang) -> String {
 }
 
 /// Returns the title of patching: what moves between the two texts.
-fn patching_title(patching: &Patching, lang: Lang) -> String {
+pub(crate) fn patching_title(patching: &Patching, lang: Lang) -> String {
     let [text, other] = patching.answers.each_ref().map(|answer| quoted_label(&answer.label, lang));
     match (patching.away.is_some(), patching.has_same_answer()) {
         (false, _) => {
@@ -107,7 +107,7 @@ fn patching_title(patching: &Patching, lang: Lang) -> String {
 }
 
 /// Says what the numbers 0 and 1 mean.
-fn patching_scale(patching: &Patching, lang: Lang) -> String {
+pub(crate) fn patching_scale(patching: &Patching, lang: Lang) -> String {
     let toward = quoted_label(&patching.toward, lang);
     let [from, to] = patching.differences.map(format_effect);
     match patching.away.as_deref().map(|away| quoted_label(away, lang)) {
@@ -133,8 +133,50 @@ fn patching_scale(patching: &Patching, lang: Lang) -> String {
     }
 }
 
+/// Names the patched tokens with their positions, from 1.
+pub(crate) fn aligned_names(patching: &Patching) -> Vec<String> {
+    patching
+        .aligned
+        .iter()
+        .map(|&[text, other]| {
+            let (name, other) = (&patching.tokens[text], &patching.other_tokens[other]);
+            let name = if name == other { name.clone() } else { format!("{name}→{other}") };
+            format!("{} {}", text + 1, show_controls(&name))
+        })
+        .collect()
+}
+
+/// Says where the answers are read.
+pub(crate) fn position_sentence(position: &AnswerPosition, lang: Lang) -> String {
+    match position {
+        AnswerPosition::Word { index, text } => {
+            let (number, word) = (index + 1, quoted_label(text, lang));
+            tr_in!(
+                "The tags of word {number}, {word}, are compared.",
+                "{number} 番目の語{word}のタグを比べます。",
+                lang
+            )
+        }
+        AnswerPosition::Token { index: 0, .. } => {
+            let sentence = lang.pick(
+                "The first tokens of the translations are compared. The encoder is patched.",
+                "訳文の最初のトークンを比べます。置き換えるのはエンコーダーです。",
+            );
+            sentence.to_owned()
+        }
+        AnswerPosition::Token { after, .. } => {
+            let after = quoted_label(after, lang);
+            tr_in!(
+                "The tokens after {after} are compared, where the translations part. The encoder is patched.",
+                "訳文が分かれる{after}の次のトークンを比べます。置き換えるのはエンコーダーです。",
+                lang
+            )
+        }
+    }
+}
+
 /// The warning that a share of a small difference means little.
-fn small_difference_warning(patching: &Patching, lang: Lang) -> String {
+pub(crate) fn small_difference_warning(patching: &Patching, lang: Lang) -> String {
     let [text, other] = patching.differences;
     let difference = (other - text).abs();
     tr_in!(
@@ -149,8 +191,8 @@ fn small_difference_warning(patching: &Patching, lang: Lang) -> String {
 /// Writes how far the answer moves when values of another text are used, site by site. Without patching, writes
 /// nothing.
 #[must_use]
-pub fn render_patching(explanation: &Explanation, options: &TerminalOptions) -> String {
-    let Some(patching) = &explanation.patching else { return String::new() };
+pub fn render_patching(patching: Option<&Patching>, text: &str, options: &TerminalOptions) -> String {
+    let Some(patching) = patching else { return String::new() };
     let (lang, paint) = (options.lang, Painter::new(options.color));
     let width = options.width.max(40);
     let mut lines = Vec::new();
@@ -158,7 +200,7 @@ pub fn render_patching(explanation: &Explanation, options: &TerminalOptions) -> 
         lines.extend(wrap(text, width - 2).into_iter().map(|line| format!("  {line}")));
     };
     lines.extend([String::new(), paint.strong(&truncate(&patching_title(patching, lang), width))]);
-    let of_text = [&explanation.text, &patching.other];
+    let of_text = [text, patching.other.as_str()];
     for (answer, text) in patching.answers.iter().zip(of_text) {
         let percent = 100.0 * answer.probability;
         let (text, label) = (lang.quoted(&show_controls_in_text(text)), quoted_label(&answer.label, lang));
@@ -167,6 +209,9 @@ pub fn render_patching(explanation: &Explanation, options: &TerminalOptions) -> 
             None => tr_in!("{text}: {label} {percent:.1} %", "{text}：{label} {percent:.1} %", lang),
         };
         prose(&mut lines, &line);
+    }
+    if let Some(position) = &patching.position {
+        prose(&mut lines, &position_sentence(position, lang));
     }
     if patching.has_small_difference() {
         prose(&mut lines, &small_difference_warning(patching, lang));
@@ -188,15 +233,7 @@ pub fn render_patching(explanation: &Explanation, options: &TerminalOptions) -> 
             }
         },
     );
-    let tokens: Vec<String> = patching
-        .aligned
-        .iter()
-        .map(|&[text, other]| {
-            let (name, other) = (&patching.tokens[text], &patching.other_tokens[other]);
-            let name = if name == other { name.clone() } else { format!("{name}→{other}") };
-            format!("{} {}", text + 1, show_controls(&name))
-        })
-        .collect();
+    let tokens = aligned_names(patching);
     let layers = patching.layers();
     let by_token = |values: &[f32], columns: Vec<String>| NumberTable {
         rows: tokens.clone(),
@@ -247,26 +284,35 @@ pub fn render_explanation_lens(explanation: &Explanation, options: &TerminalOpti
     explanation.lens.as_ref().map_or_else(String::new, |lens| lens_text(lens, label, options))
 }
 
-/// Writes a lens. `label` is the only label that it reads, if the answers are not exclusive.
-fn lens_text(lens: &LogitLens, label: Option<&str>, options: &TerminalOptions) -> String {
-    let (lang, paint) = (options.lang, Painter::new(options.color));
-    let width = options.width.max(40);
-    let title = match label.map(|label| quoted_label(label, lang)) {
+/// Returns the title of a lens.
+pub(crate) fn lens_title(label: Option<&str>, lang: Lang) -> String {
+    match label.map(|label| quoted_label(label, lang)) {
         None => lang.pick("The answer after every layer (logit lens)", "各層の後での答え（ロジットレンズ）").to_owned(),
         Some(label) => tr_in!(
             "The probability of {label} after every layer (logit lens)",
             "各層の後での{label}の確率（ロジットレンズ）",
             lang
         ),
-    };
-    let mut lines = vec![String::new(), paint.strong(&truncate(&title, width))];
-    let note = lang.pick(
+    }
+}
+
+/// Says how far to trust a lens.
+pub(crate) fn lens_note(lang: Lang) -> &'static str {
+    lang.pick(
         "The model's own head, applied after each layer. It was trained to read the last layer only: earlier answers are \
          hints, not what the model “thinks” there (nostalgebraist 2020).",
         "モデル自身の出力ヘッドを各層の後に当てたものです。ヘッドは最後の層を読むように学習されているため、途中の答えは手がかりにすぎません\
          （nostalgebraist 2020）。",
-    );
-    lines.extend(wrap(note, width - 2).into_iter().map(|line| format!("  {}", paint.quiet(&line))));
+    )
+}
+
+/// Writes a lens. `label` is the only label that it reads, if the answers are not exclusive.
+fn lens_text(lens: &LogitLens, label: Option<&str>, options: &TerminalOptions) -> String {
+    let (lang, paint) = (options.lang, Painter::new(options.color));
+    let width = options.width.max(40);
+    let title = lens_title(label, lang);
+    let mut lines = vec![String::new(), paint.strong(&truncate(&title, width))];
+    lines.extend(wrap(lens_note(lang), width - 2).into_iter().map(|line| format!("  {}", paint.quiet(&line))));
     let names = MAX_LABEL.min(width / 4);
     // One line for each token, or for the text; one column for each depth.
     let depths: Vec<String> = (0..lens.depths.len()).map(|depth| layer_name(lang, depth)).collect();
@@ -313,6 +359,7 @@ mod tests {
             answers: answers.map(|label| LabelProbability { label: label.into(), probability: 0.6 }),
             toward: "pos".into(),
             away: away.map(str::to_owned),
+            position: None,
             differences,
             residual: vec![1.0, 0.5],
             heads: vec![0.3],

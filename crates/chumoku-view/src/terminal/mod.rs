@@ -22,6 +22,10 @@ pub use color::ColorDepth;
 pub(crate) use color::Painter;
 pub use explanation::render;
 pub(crate) use heatmap::{HeatmapPanel, legend};
+pub(crate) use inner_steps::{
+    aligned_names, layer_name, lens_note, lens_title, patching_scale, patching_title, position_sentence,
+    small_difference_warning,
+};
 pub use inner_steps::{render_explanation_lens, render_lens, render_patching};
 
 use chumoku::lang::Lang;

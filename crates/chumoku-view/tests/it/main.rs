@@ -17,6 +17,7 @@ mod figure_files;
 mod figures;
 #[cfg(feature = "pictures")]
 mod figures_in_browser;
+mod network_map_in_browser;
 mod page_in_browser;
 mod planted_mistakes;
 mod recurrent;

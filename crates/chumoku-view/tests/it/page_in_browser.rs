@@ -9,7 +9,7 @@ use testkit::exhaustive;
 
 use crate::common::alignment;
 use crate::common::browser::{between, dom, open};
-use chumoku::explain::{LensAnswer, LogitLens, Patching, ResidualNorms};
+use chumoku::explain::{AnswerPosition, LensAnswer, LogitLens, Patching, ResidualNorms};
 use chumoku_view::{EnsembleHeadAblation, Explanation, LabelProbability, Lang, alignment_to_html, to_html};
 
 /// An attribute of the page's root element.
@@ -859,6 +859,7 @@ fn add_inner_steps(e: &mut Explanation) {
         answers: [answer("positive", 0.91), answer("negative", 0.77)],
         toward: "negative".into(),
         away: Some("positive".into()),
+        position: None,
         differences: [-2.5, 1.25],
         residual,
         heads: (0..layers * heads).map(|i| if i == 5 { 0.83 } else { number(i) }).collect(),
@@ -932,6 +933,59 @@ fn patching_lens_and_way_show_their_numbers() {
     for card in ["patch-card", "lens-card", "way-card"] {
         assert!(between(&dom, &format!("id=\"{card}\""), ">").contains("hidden"), "{card}");
     }
+}
+
+/// The page of a translation shows patching of the encoder, and the token that is compared.
+#[test]
+fn patching_of_a_translation_shows_its_numbers() {
+    let mut a = alignment();
+    let number = |i: usize| (i as f32 * 0.37).sin() * 0.3;
+    let names = |texts: [&str; 4]| texts.map(str::to_owned).to_vec();
+    let answer = |label: &str| LabelProbability { label: label.into(), probability: 0.75 };
+    let patching = Patching {
+        other: "令年</script>年".into(),
+        tokens: names(["令", "和", "</script>", "[END]"]),
+        other_tokens: names(["令", "年", "</script>", "[END]"]),
+        aligned: (0..4).map(|i| [i, i]).collect(),
+        answers: [answer("x"), answer("y")],
+        toward: "y".into(),
+        away: Some("x".into()),
+        position: Some(AnswerPosition::Token { index: 1, after: "2026 <b>".into() }),
+        differences: [-2.5, -2.45],
+        residual: (0..12).map(number).collect(),
+        heads: (3..9).map(number).collect(),
+        feed_forward: (5..13).map(number).collect(),
+    };
+    a.patching = Some(patching.clone());
+    for (lang, parts) in [
+        (
+            Lang::En,
+            ["Patching: what turns", "The tokens after \"2026 &lt;b&gt;\" are compared", "The encoder is patched."],
+        ),
+        (
+            Lang::Ja,
+            ["パッチング：", "訳文が分かれる「2026 &lt;b&gt;」の次のトークン", "置き換えるのはエンコーダーです。"],
+        ),
+    ] {
+        let Some(dom) = dom(&alignment_to_html(&a, [0; 2], lang), "") else { return };
+        assert_quiet(&dom);
+        let card = between(&dom, "id=\"patch-card\"", "</section>");
+        for part in parts {
+            assert!(card.contains(part), "{part}: {card}");
+        }
+        assert!(card.matches(" hidden").count() == 0, "the small difference has its warning: {card}");
+        for (id, numbers) in [
+            ("patch-residual", &patching.residual),
+            ("patch-heads", &patching.heads),
+            ("patch-ff", &patching.feed_forward),
+        ] {
+            let shown: Vec<f32> = grid_cells(&dom, id).iter().map(|cell| cell.parse().expect("a number")).collect();
+            assert_eq!(shown.len(), numbers.len(), "{id}");
+            assert!(shown.iter().zip(numbers).all(|(a, b)| (a - b).abs() <= 0.005_001), "{id}: {shown:?}");
+        }
+    }
+    let Some(dom) = dom(&alignment_to_html(&alignment(), [0; 2], Lang::En), "") else { return };
+    assert!(between(&dom, "id=\"patch-card\"", ">").contains("hidden"));
 }
 
 /// The heading, the sentence and the warning of patching, and the heading of the lens.

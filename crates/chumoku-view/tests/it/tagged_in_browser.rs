@@ -6,8 +6,8 @@ use crate::common::browser::visit;
 use chumoku::PredictedSpan;
 use chumoku::data::Span;
 use chumoku::explain::{
-    AlternativeSpan, ExplainedSpan, FeatureEffect, HighlightedWord, LabelComparison, MemberSpanScore, NetworkEffect,
-    TaggedText, TransitionEffect,
+    AlternativeSpan, AnswerPosition, ExplainedSpan, FeatureEffect, HighlightedWord, LabelComparison, LabelProbability,
+    LensAnswer, LogitLens, MemberSpanScore, NetworkEffect, Patching, TaggedText, TransitionEffect,
 };
 use chumoku_view::{ColorDepth, Lang, render_tagged, tagged_figure, tagged_to_html};
 use unicode_width::UnicodeWidthStr;
@@ -88,6 +88,7 @@ fn tagged(count: usize) -> TaggedText {
     let text = format!("{SCRIPT} waits in Oslo now");
     TaggedText {
         lens: None,
+        patching: None,
         model: "<model>".into(),
         spans: (0..count).map(|_| span(&text)).collect(),
         text,
@@ -95,6 +96,56 @@ fn tagged(count: usize) -> TaggedText {
         unit: "change in the span's log-odds when the word is hidden".into(),
         hidden_by: Some("[MASK]".into()),
         blend: None,
+    }
+}
+
+/// The page shows the tags after every layer, and patching as heatmaps with their numbers as tables.
+#[test]
+fn spans_page_shows_steps_inside_the_network() {
+    let mut tagged = tagged(1);
+    let answer = |label: &str, probability: f32| LensAnswer {
+        label: label.into(),
+        probability,
+        last_layer_probability: probability,
+        probabilities: Vec::new(),
+    };
+    tagged.lens = Some(LogitLens {
+        tokens: vec!["in".into(), "<b>Oslo".into()],
+        depths: vec![vec![answer("O", 0.4), answer("O", 0.51)], vec![answer("O", 0.9), answer("B-<b>place", 0.973)]],
+    });
+    let label = |label: &str| LabelProbability { label: label.into(), probability: 0.875 };
+    tagged.patching = Some(Patching {
+        other: "nobody waits".into(),
+        tokens: vec!["in".into(), "Oslo".into()],
+        other_tokens: vec!["in".into(), "it".into()],
+        aligned: vec![[0, 0], [1, 1]],
+        answers: [label("B-<b>place"), label("O")],
+        toward: "O".into(),
+        away: Some("B-<b>place".into()),
+        position: Some(AnswerPosition::Word { index: 3, text: "Oslo".into() }),
+        differences: [-3.0, 2.0],
+        residual: vec![0.0, 1.0, 0.125, 0.75],
+        heads: vec![0.5, -0.25],
+        feed_forward: vec![0.0625, 1.5],
+    });
+    for (lang, words) in [
+        (Lang::En, ["The answer after every layer", "The tags of word 4, &quot;Oslo&quot;, are compared."]),
+        (Lang::Ja, ["各層の後での答え", "4 番目の語「Oslo」のタグを比べます。"]),
+    ] {
+        let page = tagged_to_html(&tagged, None, lang);
+        for word in words {
+            assert!(page.contains(word), "{word}: {page}");
+        }
+        let lens = page.split_once("id=\"lens\"").unwrap().1.split_once("</table>").unwrap().0;
+        assert!(lens.contains("<bdi>B-&lt;b&gt;place</bdi> 97 %") && lens.contains("class=\"w8\""), "{lens}");
+        assert_eq!((lens.matches("<tr>").count(), lens.matches("<td class=").count()), (3, 4), "{lens}");
+        // Three figures of patching in each language after the effects of words.
+        assert_eq!(page.matches("<div class=\"figure\"").count(), 8);
+        for number in ["0.1250", "0.7500", "-0.2500", "0.0625", "1.5000"] {
+            assert!(page.replace('−', "-").contains(&format!("<td>{number}</td>")), "{number}");
+        }
+        let Some(visit) = visit(&page, "", &["--dump-dom".into()]) else { return };
+        assert!(visit.said.is_empty() && visit.requests.is_empty(), "{}", visit.said);
     }
 }
 

@@ -10,12 +10,16 @@
 use super::attention_collector::FramedText;
 use super::label_probability::LabelProbability;
 use super::logit_lens::answer_probabilities;
-use super::patching::Patching;
-use super::required_text::require_text;
-use crate::models::{EncoderRecording, ResidualReader};
+use super::patching::{AnswerPosition, Patching};
+use super::required_text::{empty_text_error, require_text};
+use super::translation::END_NAME;
+use crate::models::{EncoderRecording, ResidualReader, TaggedUnits};
+use crate::nn::Offsets;
 use crate::scoring::argmax;
 use crate::text_models::classifier::TextClassifier;
 use crate::text_models::generator::TextGenerator;
+use crate::text_models::tagger::TextTagger;
+use crate::text_models::translator::{TextTranslator, TranslateOptions};
 use crate::{Error, Result, tr};
 use chumoku_nn::probability::log_softmax;
 use ndarray::{Array2, ArrayView1, Axis};
@@ -185,6 +189,7 @@ impl<'a> RecordedTexts<'a> {
             answers,
             toward: label(compared.toward),
             away: compared.away.map(label),
+            position: None,
             differences: [differences.text as f32, differences.other as f32],
             residual: sites.residual.concat(),
             heads: sites.heads.concat(),
@@ -326,6 +331,166 @@ impl TextGenerator {
     }
 }
 
+impl TextTagger {
+    /// Patches every site of the network that reads `text` with the values of `other`, like [`TextClassifier::patch`].
+    /// Returns how far the tag of one word moves toward that of the aligned word in `other`.
+    ///
+    /// This is the word at `character` of the text, from 0. Without a character, it is the first word that gets another
+    /// tag, or else the one whose tags move most. Long texts are truncated to one window.
+    ///
+    /// # Errors
+    /// If a text is empty or cannot be tokenized, or there is no network. If the texts have different numbers of tokens
+    /// and no alignment, a position does not exist, no aligned word is there, or its tags do not differ.
+    pub fn patch(
+        &self,
+        text: &str,
+        other: &str,
+        character: Option<usize>,
+        aligned: Option<&[[usize; 2]]>,
+    ) -> Result<Patching> {
+        let Some(network) = &self.network else {
+            return Err(Error::Setting(tr!(
+                "patching: only for transformers; this tagger has no network",
+                "パッチング: トランスフォーマーで使えます。このモデルは条件付き確率場だけです"
+            )));
+        };
+        require_text(text)?;
+        require_other_text(other)?;
+        let (model, params) = (&network.model, &network.params);
+        let words = [text, other].map(|text| self.config.unit.split(text));
+        let window =
+            |side: usize| network.first_window([text, other][side], &words[side])?.ok_or_else(empty_text_error);
+        let [(first, shown), (second, _)] = [window(0)?, window(1)?];
+        let windows = [&first, &second];
+        let token_names =
+            windows.map(|window| window.ids.iter().map(|&id| network.tokenizer.token(id)).collect::<Vec<_>>());
+        let texts = PatchedTexts { other, tokens: token_names };
+        let aligned = texts.positions(aligned)?;
+
+        let units = windows.map(|window| window.units());
+        let read = |side: usize| -> Result<_> {
+            let reader = model.residual_reader(params, units[side]);
+            let recording = reader.record(model.embed(params, windows[side].tokens())?)?;
+            let logits = reader.logits(&recording)?;
+            Ok((recording, logits))
+        };
+        let [(recording, logits), (other_recording, other_logits)] = [read(0)?, read(1)?];
+        // Words whose tokens are aligned, and that start at the same place in them.
+        let counterpart = |word: usize| -> Option<[usize; 2]> {
+            let (token, place) = (units[0].tokens[word], units[0].positions[word]);
+            let of_other = aligned.iter().find(|pair| pair[0] == token)?[1];
+            let mut others = units[1].tokens.iter().zip(units[1].positions);
+            Some([word, others.position(|(&token, &at)| token == of_other && at == place)?])
+        };
+        let of_both = |[word, other]: [usize; 2]| {
+            ndarray::stack(Axis(0), &[logits.row(word), other_logits.row(other)]).expect("as many tags")
+        };
+        let pairs: Vec<[usize; 2]> = (0..units[0].tokens.len()).filter_map(counterpart).collect();
+        let compared_word = match character {
+            Some(character) => {
+                let byte = text.char_indices().nth(character).map_or(text.len(), |(byte, _)| byte);
+                pairs.iter().find(|[word, _]| words[0][shown.start + word].contains(&byte))
+            }
+            None => {
+                let change = |&pair: &[usize; 2]| {
+                    let logits = of_both(pair);
+                    let compared = ComparedLogits::between(&logits);
+                    (compared.difference(logits.row(1)) - compared.difference(logits.row(0))).abs()
+                };
+                let differs = |&&[word, other]: &&[usize; 2]| best(logits.row(word)) != best(other_logits.row(other));
+                pairs.iter().find(differs).or_else(|| pairs.iter().max_by(|a, b| change(a).total_cmp(&change(b))))
+            }
+        };
+        let Some(&[word, other_word]) = compared_word else {
+            return Err(Error::Setting(tr!(
+                "patching: expected a word whose first token is aligned with that of a word in the other text, found none",
+                "パッチング: 最初のトークンが、もう一方のテキストの語の最初のトークンと対応する語が必要ですが、見つかりません"
+            )));
+        };
+        let logits = of_both([word, other_word]);
+        let answers = [0, 1].map(|row| {
+            let probabilities = answer_probabilities(&logits.row(row).to_vec(), true);
+            let tag = best(logits.row(row));
+            LabelProbability { label: self.tag_name(tag), probability: probabilities[tag] }
+        });
+        let unit = TaggedUnits { tokens: &units[0].tokens[word..=word], positions: &units[0].positions[word..=word] };
+        let reader = model.residual_reader(params, unit);
+        let compared = ComparedLogits::between(&logits);
+        let recorded = RecordedTexts { reader, recordings: [recording, other_recording], logits };
+        let found = recorded.patch(texts, aligned, &compared, answers, |tag| self.tag_name(tag))?;
+        let index = shown.start + word;
+        let position = AnswerPosition::Word { index, text: text[words[0][index].clone()].to_owned() };
+        Ok(Patching { position: Some(position), ..found })
+    }
+}
+
+impl TextTranslator {
+    /// Patches every site of the encoder that reads `source` with the values of `other`, like [`TextClassifier::patch`].
+    /// Returns how far the translation moves toward that of `other`.
+    ///
+    /// The measure is the difference of logits of the first token that differs between both translations, given the
+    /// tokens before it. `target` is the translation of `source`, by default the model's own.
+    ///
+    /// # Errors
+    /// If a text is empty or cannot be tokenized, or the target is longer than the model's limit. If the sources have
+    /// different numbers of tokens and no alignment, a position does not exist, or the translations do not differ.
+    pub fn patch(
+        &self,
+        source: &str,
+        other: &str,
+        target: Option<&str>,
+        aligned: Option<&[[usize; 2]]>,
+    ) -> Result<Patching> {
+        require_text(source)?;
+        require_other_text(other)?;
+        let ids = [self.encode_source(source)?.0, self.encode_source(other)?.0];
+        let tokens = ids.each_ref().map(|ids| {
+            let (_, words) = ids.split_last().expect("a source has an end token");
+            let names = words.iter().map(|&id| self.tokenizers.source().token(id));
+            names.chain([END_NAME.to_owned()]).collect()
+        });
+        let texts = PatchedTexts { other, tokens };
+        let positions = texts.positions(aligned)?;
+        let [start, end] = self.start_and_end_tokens();
+        let translated = |source: &str, target: Option<&str>| -> Result<Vec<u32>> {
+            let ids = match target {
+                Some(target) => self.tokenizers.target.encode(target)?.ids,
+                None => {
+                    let found = self.translate(&[source], &TranslateOptions::default())?.pop();
+                    found.and_then(|found| Some(found.hypotheses.into_iter().next()?.1.ids)).unwrap_or_default()
+                }
+            };
+            let limit = self.config.model.max_length - 1;
+            match ids.len() > limit {
+                true => Err(chumoku_nn::Error::TooLong { limit, found: ids.len() }.into()),
+                false => Ok([&ids[..], &[end]].concat()),
+            }
+        };
+        let targets = [translated(source, target)?, translated(other, None)?];
+        let Some(index) = targets[0].iter().zip(&targets[1]).position(|(token, other)| token != other) else {
+            return Err(Error::Setting(tr!(
+                "patching: both texts get the same translation, so no site can change it; give a text with another translation",
+                "パッチング: 2 つのテキストの訳が同じため、訳を変える場所がありません。訳の異なるテキストを指定してください"
+            )));
+        };
+        let before = &targets[0][..index];
+        let prefix = [&[start], before].concat();
+        let embed = |ids: &[u32]| self.model.embed_source(&self.params, ids, &Offsets::from_lengths([ids.len()]));
+        let reader = self.model.next_token_reader(&self.params, &prefix);
+        let recorded = RecordedTexts::record(reader, [embed(&ids[0])?, embed(&ids[1])?])?;
+        let written = targets.each_ref().map(|target| target[index] as usize);
+        let answers = [0, 1].map(|side| {
+            let log_p = log_softmax(&recorded.logits.row(side).to_vec());
+            let id = written[side];
+            LabelProbability { label: self.target_token_name(id), probability: log_p[id].exp() }
+        });
+        let compared = ComparedLogits { toward: written[1], away: Some(written[0]) };
+        let found = recorded.patch(texts, positions, &compared, answers, |id| self.target_token_name(id))?;
+        let position = AnswerPosition::Token { index, after: self.tokenizers.target.decode(before)? };
+        Ok(Patching { position: Some(position), ..found })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -381,6 +546,7 @@ mod tests {
             answers: [answer.clone(), answer],
             toward: "2".into(),
             away: Some("0".into()),
+            position: None,
             differences: [differences.text as f32, differences.other as f32],
             residual: [moved(&unpatched), moved(&ndarray::array![[0.5f32, 9.0, 2.5], [2.0, 0.0, 1.0]])].concat(),
             heads: moved(&ndarray::array![[2.0f32, 5.0, 0.0]]),

@@ -3,6 +3,7 @@
 use super::explanation::{ExplanationError, Word};
 use super::json::{json_number, read_nested};
 use super::logit_lens::LogitLens;
+use super::patching::Patching;
 use super::statistics::measure_rows;
 use crate::lang::lang;
 use crate::{sorting, tr};
@@ -31,6 +32,9 @@ pub struct Alignment {
     /// The target tokens that the output layer reads after each layer of the decoder, given the words before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lens: Option<LogitLens>,
+    /// How far the translation moves when values inside the encoder are those of another source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patching: Option<Patching>,
     /// The words of the source. The last is the special end token.
     pub source_words: Vec<Word>,
     /// The words of the translation. The last is the special end token.
@@ -226,6 +230,10 @@ impl Alignment {
             let problem = lang().pick("a weight is not within 0 to 1", "0 から 1 の範囲にない重みがあります");
             return Err(ExplanationError::new(problem));
         }
+        if alignment.patching.as_ref().is_some_and(|patching| !patching.has_consistent_lists()) {
+            let problem = lang().pick("the lists of the patching do not match", "パッチングの配列の長さが一致しません");
+            return Err(ExplanationError::new(problem));
+        }
         alignment.ranking = alignment.rank_heads();
         Ok(alignment)
     }
@@ -259,6 +267,7 @@ mod tests {
             is_given: false,
             is_cut: false,
             lens: None,
+            patching: None,
             source_words: words(&["a", "b"]),
             target_words: words(&["B", "A"]),
             layers: 1,

@@ -5,6 +5,7 @@ use super::attribution::AttributionMethod;
 use crate::count::CountConfig;
 use crate::text::{windows, word_spans};
 use crate::{NgramClassifier, Result, TextClassifier, TextEmbedder, TextGenerator, TextTagger, TextTranslator};
+use std::ops::AddAssign;
 
 /// Estimated cost of an explanation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,6 +15,13 @@ pub struct ExplainCost {
     pub multiply_adds: u128,
     /// Values in the explanation, mainly attention weights.
     pub numbers: u128,
+}
+
+impl AddAssign for ExplainCost {
+    fn add_assign(&mut self, more: ExplainCost) {
+        self.multiply_adds += more.multiply_adds;
+        self.numbers += more.numbers;
+    }
 }
 
 /// The cost of the n-grams of one byte, in multiply-adds of equal duration.
@@ -30,6 +38,14 @@ const BEAM_HYPOTHESES: usize = 5;
 fn multiply_adds_of_passes(of: CountConfig, count: usize, tokens: usize) -> u128 {
     let sizes = CountConfig { batch: count.max(1), length: tokens.max(1), ..of };
     sizes.count().map_or(0, |counted| counted.multiply_adds)
+}
+
+/// Returns the cost of patching: a pass over the text for each site, and one over each text. `tokens` are those of both
+/// texts.
+fn patching_cost(of: CountConfig, [layers, heads]: [usize; 2], tokens: [usize; 2]) -> ExplainCost {
+    let sites = layers * heads + (2 * layers + 1) * tokens[0];
+    let multiply_adds = multiply_adds_of_passes(of, sites + 1, tokens[0]) + multiply_adds_of_passes(of, 1, tokens[1]);
+    ExplainCost { multiply_adds, numbers: sites as u128 }
 }
 
 /// Returns the number of values in an explanation: word attention, derived arrays, and token queries and keys.
@@ -71,6 +87,19 @@ impl TextClassifier {
         let numbers = numbers_in_explanation([layers, heads], shown_words, [longest, width]) + of_heads + words as u128;
         Ok(ExplainCost { multiply_adds: multiply_adds + of_ngrams, numbers })
     }
+
+    /// Estimates the cost of [`TextClassifier::patch`].
+    ///
+    /// # Errors
+    /// If a text cannot be tokenized.
+    pub fn patch_cost(&self, text: &str, other: &str) -> Result<ExplainCost> {
+        let read = |text: &str| -> Result<usize> {
+            let text = self.text_without_columns(text);
+            Ok(FramedText::read(text, &self.tokenizer, self.config.max_tokens())?.ids.len())
+        };
+        let sizes = self.config.model.backbone.transformer().map_or([0; 2], |c| [c.num_layers, c.num_heads]);
+        Ok(patching_cost(CountConfig::for_classifier(&self.config.model), sizes, [read(text)?, read(other)?]))
+    }
 }
 
 impl NgramClassifier {
@@ -96,6 +125,17 @@ impl TextGenerator {
         let count = words + layers * heads + 2;
         let multiply_adds = multiply_adds_of_passes(CountConfig::for_language_model(&self.config.model), count, tokens);
         Ok(ExplainCost { multiply_adds, numbers: numbers_in_explanation([layers, heads], words + 1, [tokens, width]) })
+    }
+
+    /// Estimates the cost of [`TextGenerator::patch`].
+    ///
+    /// # Errors
+    /// If a text cannot be tokenized.
+    pub fn patch_cost(&self, text: &str, other: &str) -> Result<ExplainCost> {
+        let model = &self.config.model;
+        let read = |text: &str| -> Result<usize> { Ok(self.encode_prompt(text)?.len().min(model.max_length)) };
+        let sizes = [model.encoder.num_layers, model.encoder.num_heads];
+        Ok(patching_cost(CountConfig::for_language_model(model), sizes, [read(text)?, read(other)?]))
     }
 }
 
@@ -136,6 +176,25 @@ impl TextTranslator {
         let numbers = ((layers * heads + 1) as u128) * pairs + (layers * heads * (written + 1)) as u128;
         Ok(ExplainCost { multiply_adds: multiply_adds_of_passes(sizes, count, ids.len()), numbers })
     }
+
+    /// Estimates the cost of [`TextTranslator::patch`].
+    ///
+    /// # Errors
+    /// If a text cannot be tokenized.
+    pub fn patch_cost(&self, source: &str, other: &str, target: Option<&str>) -> Result<ExplainCost> {
+        let model = &self.config.model;
+        let tokens = [self.encode_source(source)?.0.len(), self.encode_source(other)?.0.len()];
+        let written = match target {
+            Some(target) => self.tokenizers.target.encode(target)?.ids.len().min(model.max_length),
+            None => self.max_target_tokens(tokens[0]),
+        };
+        // The tokens before the first difference, and a beam search for each text.
+        let length = written.max(self.max_target_tokens(tokens[1])) + 1;
+        let sizes = CountConfig { target_length: Some(length), ..CountConfig::for_translator(model) };
+        let mut cost = patching_cost(sizes, [model.encoder.num_layers, model.encoder.num_heads], tokens);
+        cost.multiply_adds += multiply_adds_of_passes(sizes, 2 * BEAM_HYPOTHESES, tokens[0].max(tokens[1]));
+        Ok(cost)
+    }
 }
 
 impl TextTagger {
@@ -165,5 +224,19 @@ impl TextTagger {
             }
         };
         Ok(ExplainCost { multiply_adds: of_crf + of_network, numbers: units })
+    }
+
+    /// Estimates the cost of [`TextTagger::patch`].
+    ///
+    /// # Errors
+    /// If a text cannot be tokenized.
+    pub fn patch_cost(&self, text: &str, other: &str) -> Result<ExplainCost> {
+        let Some(network) = &self.network else { return Ok(ExplainCost::default()) };
+        let read = |text: &str| -> Result<usize> {
+            Ok(FramedText::read(text, &network.tokenizer, network.config.max_tokens)?.ids.len())
+        };
+        let encoder = &network.config.model.encoder;
+        let sizes = [encoder.encoder.num_layers, encoder.encoder.num_heads];
+        Ok(patching_cost(CountConfig::for_text_encoder(encoder), sizes, [read(text)?, read(other)?]))
     }
 }

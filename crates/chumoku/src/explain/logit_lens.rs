@@ -8,14 +8,12 @@ use super::residual_norms::{EmbeddedTokens, ResidualNorms};
 use super::translation::END_NAME;
 use crate::Result;
 use crate::blend::label_blend::sigmoid;
-use crate::inference::InputFraming;
 use crate::models::TranslationBatch;
 use crate::nn::InputEmbeddingsOptions;
 use crate::scoring::argmax;
 use crate::text_models::classifier::TextClassifier;
 use crate::text_models::generator::TextGenerator;
 use crate::text_models::tagger::TextTagger;
-use crate::text_models::tagger_network::{PackedWindows, UnitRow, tagger_windows};
 use crate::text_models::translator::TextTranslator;
 use chumoku_nn::probability::log_softmax;
 use ndarray::{Array2, ArrayView1, Axis, Slice};
@@ -174,22 +172,13 @@ impl TextGenerator {
 impl TextTagger {
     /// Returns the tag that the network's head reads for each unit at each depth, in the first window of a text. `None`
     /// without a network or without tokens.
-    pub(super) fn logit_lens(
-        &self,
-        text: &str,
-        units: &[Range<usize>],
-        tag_name: &dyn Fn(usize) -> String,
-    ) -> Result<Option<LogitLens>> {
+    pub(super) fn logit_lens(&self, text: &str, units: &[Range<usize>]) -> Result<Option<LogitLens>> {
         let Some(network) = &self.network else { return Ok(None) };
-        let row = UnitRow::encode(&network.tokenizer, text, units)?;
-        let framing = InputFraming { frame: network.tokenizer.special_tokens(), max_tokens: network.config.max_tokens };
-        let rows = [row];
-        let windows = tagger_windows(&rows, framing.window_size());
-        let Some(window) = windows.first() else { return Ok(None) };
-        let packed = PackedWindows::pack(framing, &rows, std::iter::once(window));
-        let depths = network.model.logit_lens(&network.params, packed.tokens(), packed.units())?;
-        let words = units[window.units.clone()].iter().map(|unit| text[unit.clone()].to_owned()).collect();
-        Ok(Some(LogitLens::over_tokens(words, &depths, tag_name)))
+        let Some((window, shown)) = network.first_window(text, units)? else { return Ok(None) };
+        let reader = network.model.residual_reader(&network.params, window.units());
+        let depths = reader.logit_lens(&reader.record(network.model.embed(&network.params, window.tokens())?)?)?;
+        let words = units[shown].iter().map(|unit| text[unit.clone()].to_owned()).collect();
+        Ok(Some(LogitLens::over_tokens(words, &depths, |tag| self.tag_name(tag))))
     }
 }
 
@@ -207,13 +196,15 @@ impl TextTranslator {
     /// after the tokens that the translation has there, of which the last is `[END]`.
     pub(super) fn logit_lens(&self, pair: &TranslationBatch) -> Result<LogitLens> {
         let depths = self.model.logit_lens(&self.params, pair)?;
-        let boundaries = self.start_and_end_tokens();
-        let name = |id: usize| {
-            let id = id as u32;
-            boundary_name(id, boundaries).map_or_else(|| self.tokenizers.target.token(id), str::to_owned)
-        };
-        let tokens = pair.output.iter().map(|&id| name(id as usize)).collect();
-        Ok(LogitLens::over_tokens(tokens, &depths, name))
+        let tokens = pair.output.iter().map(|&id| self.target_token_name(id as usize)).collect();
+        Ok(LogitLens::over_tokens(tokens, &depths, |id| self.target_token_name(id)))
+    }
+
+    /// Returns the displayed name of a target token.
+    pub(super) fn target_token_name(&self, id: usize) -> String {
+        let id = id as u32;
+        let boundary = boundary_name(id, self.start_and_end_tokens());
+        boundary.map_or_else(|| self.tokenizers.target.token(id), str::to_owned)
     }
 }
 

@@ -104,7 +104,7 @@ pub use label_probability::LabelProbability;
 pub use logit_lens::{LensAnswer, LogitLens};
 pub use loss::{AnswerGradients, LossTarget, RecordedLoss};
 pub use merges::merges_of;
-pub use patching::{PatchedSite, Patching};
+pub use patching::{AnswerPosition, PatchedSite, Patching, parse_aligned_tokens};
 pub use residual_norms::ResidualNorms;
 pub use roles::{HeadRole, HeadStatistics, role_rule};
 pub use spans::SpanQuery;

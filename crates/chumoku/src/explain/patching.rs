@@ -1,12 +1,37 @@
 //! The result of activation patching: how far the answer moves at each site.
 
 use super::label_probability::LabelProbability;
+use crate::lang::lang;
 use crate::scoring::argmax;
 use crate::sorting::argsort_descending;
+use crate::tr;
 use serde::{Deserialize, Serialize};
+
+/// The largest number of aligned tokens.
+const MAX_ALIGNED: usize = 1 << 20;
 
 /// The largest difference of logits that is small. It changes a probability by at most 2.5 points.
 const SMALL_DIFFERENCE: f32 = 0.1;
+
+/// The place at which the compared answers are read, for models that answer more than once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerPosition {
+    /// A word of the text, whose tags are compared.
+    Word {
+        /// Its index in the text, from 0.
+        index: usize,
+        /// The word.
+        text: String,
+    },
+    /// The first token that differs between the translations of both texts.
+    Token {
+        /// Its index in the translations, from 0.
+        index: usize,
+        /// The translation before it, which both have in common.
+        after: String,
+    },
+}
 
 /// The change of the answer when each site of the network has the values of another text.
 ///
@@ -30,6 +55,9 @@ pub struct Patching {
     /// The answer whose logit is subtracted: that of the text. `None` for labels and numbers, which have a logit each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub away: Option<String>,
+    /// The place at which the answers are read. `None` for models with one answer to a text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<AnswerPosition>,
     /// The difference of logits for the text and for the other text, without patching.
     pub differences: [f32; 2],
     /// The residual stream at each position, before each layer and after the last: (layers + 1, positions).
@@ -64,6 +92,35 @@ pub enum PatchedSite {
         /// The index in [`Patching::aligned`].
         position: usize,
     },
+}
+
+/// Reads the aligned tokens of two texts, such as `1-4:1-4,6:7`. They count from 1 in the list, and from 0 in
+/// the returned pairs.
+///
+/// # Errors
+/// If the list has another form, or a range has more tokens than the other.
+pub fn parse_aligned_tokens(list: &str) -> Result<Vec<[usize; 2]>, String> {
+    let range = |text: &str| {
+        let (first, last) = text.trim().split_once('-').unwrap_or((text.trim(), text.trim()));
+        let [first, last] =
+            [first, last].map(|number| number.parse::<usize>().ok().filter(|n| (1..MAX_ALIGNED).contains(n)));
+        first.zip(last).filter(|(first, last)| first <= last).map(|(first, last)| first - 1..last)
+    };
+    let mut pairs = Vec::new();
+    for part in list.split(',') {
+        let both = part.split_once(':').and_then(|(text, other)| range(text).zip(range(other)));
+        let Some((text, other)) =
+            both.filter(|(text, other)| text.len() == other.len() && pairs.len() + text.len() <= MAX_ALIGNED)
+        else {
+            let found = if part.trim().is_empty() { lang().pick("nothing", "（空）") } else { part };
+            return Err(tr!(
+                "expected tokens of the text and as many of the other text, counted from 1, such as 1-4:1-4 or 6:7, found {found}",
+                "テキストのトークンと、それと同じ数のもう一方のトークンを 1-4:1-4 や 6:7 のように（1 から）指定してください: {found}"
+            ));
+        };
+        pairs.extend(text.zip(other).map(|(text, other)| [text, other]));
+    }
+    Ok(pairs)
 }
 
 impl Patching {
@@ -125,6 +182,11 @@ impl Patching {
         rows.map(|row| argmax(row) as usize).collect()
     }
 
+    /// Checks the lengths of all lists against each other.
+    pub(super) fn has_consistent_lists(&self) -> bool {
+        self.is_consistent(self.layers(), self.heads_per_layer())
+    }
+
     /// Checks the lengths of all lists against the shape of the model.
     pub(super) fn is_consistent(&self, layers: usize, heads: usize) -> bool {
         let positions = self.aligned.len();
@@ -135,5 +197,21 @@ impl Patching {
             && self.heads.len() == layers * heads
             && self.feed_forward.len() == layers * positions
             && self.aligned.iter().all(is_there)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aligned_tokens_count_from_one_and_match_in_number() {
+        assert_eq!(parse_aligned_tokens("1-2:2-3, 7:7").unwrap(), [[0, 1], [1, 2], [6, 6]]);
+        let wrong = ["", "1", "0:1", "2-1:2-1", "1-2:1", "1:1,", "a:b", "1-9999999999:1-9999999999"];
+        for list in wrong {
+            assert!(parse_aligned_tokens(list).unwrap_err().contains("such as 1-4:1-4"), "{list}");
+        }
+        // Long ranges are refused before there are too many pairs.
+        assert!(parse_aligned_tokens(&["1-1000000:1-1000000"; 3].join(",")).is_err());
     }
 }

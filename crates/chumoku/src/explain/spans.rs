@@ -47,6 +47,17 @@ struct SpanExplainer<'a> {
 }
 
 impl TextTagger {
+    /// Returns the name of a tag.
+    pub(super) fn tag_name(&self, tag: usize) -> String {
+        let labels = self.labels();
+        match tag {
+            _ if self.tags().each_word => labels[tag].clone(),
+            0 => "O".to_owned(),
+            inside if inside.is_multiple_of(2) => format!("I-{}", labels[inside / 2 - 1]),
+            begin => format!("B-{}", labels[begin / 2]),
+        }
+    }
+
     /// Explains the predicted spans of a text, or only the one in `query`. `name` is the displayed name of the model.
     /// `progress` receives the number of masked words so far, and the total.
     ///
@@ -113,7 +124,8 @@ impl TextTagger {
             unit: EFFECT_UNIT.to_owned(),
             hidden_by: self.network.as_ref().map(|network| network.mask_token().1),
             blend: self.network.as_ref().map(|network| network.config.blend),
-            lens: self.logit_lens(text, &units, &|tag| subject.tag_name(tag))?,
+            lens: self.logit_lens(text, &units)?,
+            patching: None,
             spans: subject.explain_spans(&places, &marked, progress)?,
         })
     }
@@ -307,17 +319,6 @@ impl SpanExplainer<'_> {
         places.iter().enumerate().map(span).collect()
     }
 
-    /// Returns the name of a tag.
-    fn tag_name(&self, tag: usize) -> String {
-        let (tags, labels) = (self.tagger.tags(), self.tagger.labels());
-        match tag {
-            _ if tags.each_word => labels[tag].clone(),
-            0 => "O".to_owned(),
-            inside if inside.is_multiple_of(2) => format!("I-{}", labels[inside / 2 - 1]),
-            begin => format!("B-{}", labels[begin / 2]),
-        }
-    }
-
     /// Compares the most probable labels that contain a span with alternative labels. For a predicted span, the
     /// alternative is the most probable labeling in which none of its words has its kind. Otherwise it is the model's
     /// prediction.
@@ -360,8 +361,9 @@ impl SpanExplainer<'_> {
             let [from, other_from] = [path, other].map(|path| label_before(path, t));
             if [from, y] != [other_from, z] {
                 let weight = |from: usize, to: usize| f64::from(tagger.crf.transitions[from * labels + to]);
-                let named =
-                    |from: usize, to: usize| [(from < labels).then(|| self.tag_name(from)), Some(self.tag_name(to))];
+                let named = |from: usize, to: usize| {
+                    [(from < labels).then(|| self.tagger.tag_name(from)), Some(self.tagger.tag_name(to))]
+                };
                 transitions.push(TransitionEffect {
                     word: word(t),
                     labels: named(from, y),
@@ -372,7 +374,7 @@ impl SpanExplainer<'_> {
             if y == z {
                 continue;
             }
-            let (label, other) = (self.tag_name(y), self.tag_name(z));
+            let (label, other) = (self.tagger.tag_name(y), self.tagger.tag_name(z));
             if !self.members.network.is_empty() {
                 let log_p = |label: usize| f64::from(self.members.network[t * labels + label]);
                 let effect = of_network * (log_p(y) - log_p(z));

@@ -2,6 +2,7 @@
 
 use super::highlighted::HighlightedWord;
 use super::logit_lens::LogitLens;
+use super::patching::Patching;
 use crate::crf::TaggerBlend;
 use crate::data::Span;
 use crate::text_models::tagger::PredictedSpan;
@@ -28,6 +29,9 @@ pub struct TaggedText {
     /// first window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lens: Option<LogitLens>,
+    /// How far the tag of a word moves when values inside the network are those of another text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patching: Option<Patching>,
     /// The predicted spans in order, or the requested span.
     pub spans: Vec<ExplainedSpan>,
 }

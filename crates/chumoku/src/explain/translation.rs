@@ -201,6 +201,7 @@ impl TextTranslator {
             is_given: target.is_some(),
             is_cut: read.is_cut,
             lens: Some(self.logit_lens(&pair)?),
+            patching: None,
             source_words: read.display_words(source),
             target_words: written.display_words(text),
             layers,

@@ -13,6 +13,7 @@
 //! - `tagger`: a tagger
 //! - `tagger_network`: the encoder of a tagger
 //! - `translator`: a translator
+//! - `weight_samples`: statistics and first rows of a model's weights
 
 pub(crate) mod classifier;
 pub(crate) mod embedder;
@@ -25,3 +26,4 @@ pub(crate) mod settings;
 pub(crate) mod tagger;
 pub(crate) mod tagger_network;
 pub(crate) mod translator;
+pub(crate) mod weight_samples;

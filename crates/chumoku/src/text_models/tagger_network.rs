@@ -196,6 +196,19 @@ fn predict_windows(
 }
 
 impl TaggerNetwork {
+    /// Tokenizes a text, and returns its first window with the units in it. `None` if there are no tokens.
+    pub(crate) fn first_window(
+        &self,
+        text: &str,
+        units: &[Range<usize>],
+    ) -> Result<Option<(PackedWindows, Range<usize>)>> {
+        let rows = [UnitRow::encode(&self.tokenizer, text, units)?];
+        let framing = InputFraming { frame: self.tokenizer.special_tokens(), max_tokens: self.config.max_tokens };
+        let windows = tagger_windows(&rows, framing.window_size());
+        let first = windows.first();
+        Ok(first.map(|window| (PackedWindows::pack(framing, &rows, std::iter::once(window)), window.units.clone())))
+    }
+
     /// Computes the tag log-probabilities of each unit of each text, (units, tags).
     pub(crate) fn log_probabilities(&self, texts: &[(&str, Vec<Range<usize>>)]) -> Result<Vec<Vec<f32>>> {
         let rows = encode_unit_rows(&self.tokenizer, texts)?;

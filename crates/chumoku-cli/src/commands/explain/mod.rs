@@ -169,16 +169,15 @@ fn check_patching(args: &ExplainArgs, kind: ModelKind) -> Result<(), UsageError>
         )));
     }
     let flag = match kind {
-        ModelKind::Classifier | ModelKind::LanguageModel => return Ok(()),
-        _ if args.patch.is_some() => "--patch",
+        ModelKind::Ngrams | ModelKind::Encoder if args.patch.is_some() => "--patch",
         ModelKind::Ngrams | ModelKind::Encoder if args.lens => "--lens",
         _ => return Ok(()),
     };
     let what = kind.describe();
     Err(UsageError(match flag {
         "--patch" => tr!(
-            "--patch: only for classifiers with a transformer and language models; this model is {what}; leave --patch out",
-            "--patch: トランスフォーマーの分類モデルと言語モデルで使えます。このモデルは{what}です。--patch を外してください"
+            "--patch: only for models with a transformer that give answers; this model is {what}; leave --patch out",
+            "--patch: トランスフォーマーがあり、答えを出すモデルで使えます。このモデルは{what}です。--patch を外してください"
         ),
         _ => tr!(
             "--lens: only for models with layers and answers; this model is {what}; leave --lens out",
@@ -290,7 +289,11 @@ fn explain_translation(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Re
     }
     columns::required_columns(&[], &args.set)?;
     let model = load::translator(&args.model, args.precision)?;
-    let alignment = model.explain(text, args.target.as_deref(), &model_name(&args.model))?;
+    let mut alignment = model.explain(text, args.target.as_deref(), &model_name(&args.model))?;
+    if let Some(other) = &args.patch {
+        let aligned = args.aligned_tokens();
+        alignment.patching = Some(model.patch(text, other, args.target.as_deref(), aligned.as_deref())?);
+    }
     if alignment.is_cut {
         let text = tr!(
             "note: the text is longer than the model's maximum of {} tokens; only the words within it are shown.",
@@ -305,6 +308,7 @@ fn explain_translation(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Re
         Some(_) => figure.to_text(&terminal_options(lang)),
         None => render_alignment(&alignment, Some(place), &terminal_options(lang)),
     };
+    shown_text += &render_patching(alignment.patching.as_ref(), text, &terminal_options(lang));
     if args.lens {
         shown_text += &render_lens(alignment.lens.as_ref(), &terminal_options(lang));
     }
@@ -429,7 +433,7 @@ fn show_explanation(
         Some(_) => picture.to_text(&terminal_options(lang)),
         None => render(explanation, layer, head, &terminal_options(lang)),
     };
-    text += &render_patching(explanation, &terminal_options(lang));
+    text += &render_patching(explanation.patching.as_ref(), &explanation.text, &terminal_options(lang));
     if args.lens {
         text += &render_explanation_lens(explanation, &terminal_options(lang));
     }

@@ -1,7 +1,7 @@
 //! Models whose self-attention is explained, and their predictions with heads switched off.
 
 use crate::UsageError;
-use crate::args::{AlignedTokens, ExplainArgs, Method, Precision};
+use crate::args::{ExplainArgs, Method, Precision};
 use crate::data::pairs;
 use crate::models::{load, require_attention};
 use chumoku::explain::Patching;
@@ -169,8 +169,8 @@ impl Explainer<'_> {
     /// Patches the network with the text of `--patch`, if it is given.
     pub(super) fn patch(&self, args: &ExplainArgs, e: &Explanation) -> anyhow::Result<Option<Patching>> {
         let Some(line) = &args.patch else { return Ok(None) };
-        let aligned: Vec<[usize; 2]> = args.align.iter().flat_map(AlignedTokens::pairs).collect();
-        let aligned = (!aligned.is_empty()).then_some(&aligned[..]);
+        let aligned = args.aligned_tokens();
+        let aligned = aligned.as_deref();
         Ok(match self.model {
             AttentionModel::Classifier(model) => {
                 let other = pairs::from_line("--patch", line, self.model.reads_pairs())?;

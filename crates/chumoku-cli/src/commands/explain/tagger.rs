@@ -15,7 +15,7 @@ use chumoku::data::{is_conll, load_spans};
 use chumoku::explain::{TaggedText, shorten_numbers};
 use chumoku::nn::EncoderConfig;
 use chumoku::{ModelKind, TextTagger, tr};
-use chumoku_view::{Figure, Lang, render_lens, render_tagged, tagged_figure, tagged_to_html};
+use chumoku_view::{Figure, Lang, render_lens, render_patching, render_tagged, tagged_figure, tagged_to_html};
 use serde_json::Value;
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -41,7 +41,8 @@ fn check(args: &ExplainArgs, has_attention: bool) -> anyhow::Result<()> {
         );
         return Err(UsageError(problem).into());
     }
-    let flag = attention_flag(args).or(args.lens.then_some("--lens"));
+    let inside = [("--lens", args.lens), ("--patch", args.patch.is_some())].into_iter().find(|(_, is_given)| *is_given);
+    let flag = attention_flag(args).or(inside.map(|(flag, _)| flag));
     if let (Some(flag), false) = (flag, has_attention) {
         let problem = tr!(
             "{flag}: this tagger has no network and no attention; taggers trained with --from have. Leave {flag} out",
@@ -93,7 +94,11 @@ pub(super) fn no_spans(kind: ModelKind) -> UsageError {
 pub(super) fn run(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
     let (model, place) = load_checked(args)?;
     let (mut progress, name) = (ExplainProgress::new(), model_name(&args.model));
-    let tagged = model.explain(text, &name, args.span.as_ref(), &mut |done, all| progress.show(done, all))?;
+    let mut tagged = model.explain(text, &name, args.span.as_ref(), &mut |done, all| progress.show(done, all))?;
+    if let Some(other) = &args.patch {
+        let (character, aligned) = (args.span.as_ref().map(|span| span.start), args.aligned_tokens());
+        tagged.patching = Some(model.patch(text, other, character, aligned.as_deref())?);
+    }
     let figure = match args.view.is_some_and(ExplainView::shows_attention) {
         true => picture(args, (model, place), text, lang)?,
         false => tagged_figure(&tagged, lang),
@@ -102,6 +107,7 @@ pub(super) fn run(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<
         Some(_) => figure.to_text(&terminal_options(lang)),
         None => render_tagged(&tagged, &terminal_options(lang)),
     };
+    shown_text += &render_patching(tagged.patching.as_ref(), text, &terminal_options(lang));
     if args.lens {
         shown_text += &render_lens(tagged.lens.as_ref(), &terminal_options(lang));
     }

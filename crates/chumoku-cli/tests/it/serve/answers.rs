@@ -6,6 +6,28 @@ use crate::service::{Server, read_reply, request};
 use serde_json::{Value, json};
 use std::io::Write;
 
+/// Patching and the logit lens, in numbers and on the page.
+fn check_inner_steps(server: &Server) {
+    for (model, text, other, align) in [
+        ("reviews", "the film was good", "the film was bad", "1-4:1-4"),
+        ("book", "the cat saw", "the dog saw", "1:1,3:3"),
+        ("numbers", "number 7", "number 8", "1-2:1-2"),
+    ] {
+        let printed = run_json(&["explain", model, text, "--patch", other, "--align", align, "--json", "-"]);
+        let mut body = json!({ "inputs": text, "patch": other, "align": align, "lens": true, "model": model });
+        let found = server.post_json("/explain", &body);
+        assert_eq!(found, printed[0], "{model}");
+        assert_eq!(found["patching"]["other"], other, "{model}");
+        assert!(found["lens"]["depths"].as_array().is_some_and(|depths| depths.len() > 1), "{model}");
+        body["lens"] = false.into();
+        let without = server.post_json("/explain", &body);
+        assert_eq!((&without["lens"], &without["patching"]), (&Value::Null, &found["patching"]), "{model}");
+        body["html"] = true.into();
+        let page = server.post("/explain", &body);
+        assert!(page.status == 200 && page.body.contains("\"patching\":{") && !page.body.contains("\"lens\":{"));
+    }
+}
+
 #[test]
 fn every_answer_matches_the_command() {
     let place = place();
@@ -70,6 +92,7 @@ fn every_answer_matches_the_command() {
     assert!(refused.body.contains("effects of words on spans"), "{refused:?}");
     let one = server.post_json("/explain", &json!({ "inputs": long, "model": "names", "span": span }));
     assert_eq!(one["spans"].as_array().unwrap().len(), 1);
+    check_inner_steps(&server);
     // Vectors.
     let texts = ["the film was good", "映画"];
     let printed = run_json(&["embed", "bert", texts[0], texts[1]]);

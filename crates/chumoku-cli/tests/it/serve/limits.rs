@@ -396,6 +396,22 @@ fn an_explanation_respects_its_cost_limit() {
     }
 }
 
+/// Patching runs the network once for each site. A text that can just be explained is too long to be patched.
+#[test]
+fn patching_respects_the_cost_limit_of_explanations() {
+    let server = Server::start(place(), &["book", "--max-explain", "1"]);
+    let body = |words: usize| json!({ "inputs": "the cat ".repeat(words) });
+    let is_explained = |words: &usize| server.post("/explain", &body(*words)).status == 200;
+    let lengths = (0..14).map(|power| 1 << power).collect::<Vec<usize>>();
+    let longest = lengths.into_iter().take_while(is_explained).last().unwrap();
+    let mut patched = body(longest);
+    patched["patch"] = "the cat".into();
+    let reply = server.post_rejected("/explain", &patched, 413, "Validation");
+    assert!(reply.body.contains("--max-explain"), "{longest}: {reply:?}");
+    let short = json!({ "inputs": "the cat", "patch": "the dog" });
+    assert_eq!(server.post("/explain", &short).status, 200);
+}
+
 #[test]
 fn explanations_have_half_of_the_threads_and_the_lowest_priority() {
     let hold = HoldPoint::at("long-work");

@@ -20,6 +20,7 @@ pub(crate) fn alignment() -> Alignment {
         is_given: false,
         is_cut: false,
         lens: None,
+        patching: None,
         source_words: words(&["a", "b", "c"]),
         target_words: words(&["A", "B"]),
         layers: 1,

@@ -352,6 +352,7 @@ pub(crate) fn alignment() -> Alignment {
         is_given: false,
         is_cut: false,
         lens: None,
+        patching: None,
         layers: 2,
         heads: 3,
         log_probabilities: vec![-0.01, -0.7, -2.5],
