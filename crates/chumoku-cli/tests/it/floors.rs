@@ -96,6 +96,7 @@ const MODULE_FLOORS: &[(&str, &[&[&str]])] = &[
                 "learning_curves",
                 "network_map",
                 "positions",
+                "reconstruction",
                 "saturation",
                 "tagger_spans",
             ],

@@ -2,6 +2,7 @@
 //!
 //! # Files
 //!
+//! - `autoencoder`: an autoencoder
 //! - `classifier`: a text classifier
 //! - `embedder`: an encoder that computes text vectors
 //! - `generator`: a language model
@@ -14,6 +15,7 @@
 //! - `tagger_network`: the encoder of a tagger
 //! - `translator`: a translator
 
+pub(crate) mod autoencoder;
 pub(crate) mod classifier;
 pub(crate) mod embedder;
 pub(crate) mod generator;
