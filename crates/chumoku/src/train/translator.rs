@@ -151,6 +151,15 @@ impl TranslatorPlan {
         };
         TranslatorPlan { model, settings }
     }
+
+    /// Turns the plan into one of an autoencoder. The bottleneck regularizes in the place of dropout, which would make a
+    /// text's code inexact.
+    fn narrow_to(&mut self, bottleneck: usize) {
+        let model = &mut self.model;
+        model.options.bottleneck = Some(bottleneck);
+        (model.encoder.dropout, model.encoder.attention_dropout, model.embedding_dropout) = (0.0, 0.0, 0.0);
+        self.settings.label_smoothing = 0.0;
+    }
 }
 
 /// Trains a translator and writes the model folder `out`. `names` are the names of source and target.
@@ -209,7 +218,9 @@ fn train_network(
     let total = train.iter().map(|pair| pair[0].len() + pair[1].len()).sum();
     let longest = train.iter().flatten().map(Vec::len).max().unwrap_or(0);
     let mut plan = TranslatorPlan::new(total, unit, longest, vocabularies, is_joint);
-    plan.model.options.bottleneck = bottleneck;
+    if let Some(width) = bottleneck {
+        plan.narrow_to(width);
+    }
     options.apply_to(&mut plan.settings);
     let model = Translator::new(plan.model.clone())?;
     let hashes = [tokenizers.source(), &tokenizers.target].map(TextTokenizer::vocabulary_sha256);
