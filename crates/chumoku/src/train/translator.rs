@@ -152,8 +152,7 @@ impl TranslatorPlan {
         TranslatorPlan { model, settings }
     }
 
-    /// Turns the plan into one of an autoencoder. The bottleneck regularizes in the place of dropout, which would make a
-    /// text's code inexact.
+    /// Turns the plan into one of an autoencoder. The bottleneck regularizes, and dropout would make codes inexact.
     fn narrow_to(&mut self, bottleneck: usize) {
         let model = &mut self.model;
         model.options.bottleneck = Some(bottleneck);
