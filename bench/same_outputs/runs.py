@@ -182,6 +182,8 @@ def trained():
     yield run("slow-train-dates", "train --task translate --out dates --epochs 1")
     yield train("words", "words.en,words.num --out words --epochs 2 --watch 'four two nine\t429'")
     yield train("words-table", "words.tsv --task translate --tokens characters --out words-table --epochs 1")
+    yield train("codes", "words.tsv --task autoencode --bottleneck 4 --text source --out codes --epochs 1")
+    yield train("codes-wide", "words.tsv --bottleneck 8 --text source --out codes-wide --epochs 1")
     yield train("writer", "book.txt --task lm --out writer --epochs 1 --watch 'the cat'")
     yield train("writer-subwords", "documents.jsonl --task lm --text text --tokens subwords --out writer-subwords --epochs 1")
     yield train("base", "unlabelled.jsonl --task mlm --text text --out base --epochs 2")
@@ -338,6 +340,9 @@ def explained():
     yield run("film-head", "film classes --layer 1 --head 2 --png film.png --pdf film.pdf --json film.json --font font.ttf")
     yield run("film-words", "film words --json -")
     yield run("film-curves", "film classes --curves --html curves.html --svg curves.svg --json curves.json")
+    yield run("film-codes", "film codes codes-wide --curves --html codes.html --svg codes.svg --json codes.json")
+    for name in ["predict codes one --json", "eval codes words.tsv --text source", "embed codes one", "info codes", "count --model codes"]:
+        yield run(f"codes-{name.split()[0]}", name)
     yield run("film-writer", "film writer --html film-writer.html")
     views = {"heatmap": "", "lines": "--threshold 0.05", "grid": "", "depth": "--query 3 --key 2", "values": "", "rollout": "", "effects": "", "curves": ""}
     for view, more in views.items():

@@ -32,8 +32,8 @@ fn parse_optional_precision(name: Option<&str>) -> PyResult<Option<Precision>> {
     name.map(parse_precision).transpose()
 }
 
-/// Returns the kind of model in a folder: "classifier", "ngrams", "tagger", "translator", "language_model" or
-/// "encoder".
+/// Returns the kind of model in a folder: "classifier", "ngrams", "tagger", "translator", "autoencoder",
+/// "language_model" or "encoder".
 #[pyfunction]
 pub(crate) fn model_kind(folder: ReadPath) -> PyResult<&'static str> {
     Ok(match ModelKind::from_folder(&folder).map_err(|failed| to_py_err(&failed))? {
@@ -41,6 +41,7 @@ pub(crate) fn model_kind(folder: ReadPath) -> PyResult<&'static str> {
         ModelKind::Ngrams => "ngrams",
         ModelKind::Tagger => "tagger",
         ModelKind::Translator => "translator",
+        ModelKind::Autoencoder => "autoencoder",
         ModelKind::LanguageModel => "language_model",
         _ => "encoder",
     })

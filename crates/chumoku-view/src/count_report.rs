@@ -162,6 +162,9 @@ pub(crate) fn step_label(name: &'static str, lang: Lang) -> &'static str {
         "feed-forward in" => "FFN（入力側）",
         "activation" => "活性化関数",
         "feed-forward out" => "FFN（出力側）",
+        "mean" => "平均",
+        "bottleneck in" => "ボトルネック（入力側）",
+        "bottleneck out" => "ボトルネック（出力側）",
         "input projection" => "入力の射影",
         "state, step by step" => "状態 (逐次)",
         "head" => "分類層",
@@ -394,6 +397,9 @@ fn symbol_legend(config: &CountConfig) -> String {
             .extend([tr!("n tokens ({length})", "n トークン ({length})"), tr!("m keys ({keys})", "m キー ({keys})")]),
     }
     items.push(tr!("d width ({d_model})", "d 幅 ({d_model})"));
+    items.extend(
+        config.bottleneck.map(|width| tr!("z width of the bottleneck ({width})", "z ボトルネックの幅 ({width})")),
+    );
     if is_recurrent {
         items.extend([tr!("g gates", "g ゲート"), tr!("s state ({state})", "s 状態 ({state})")]);
     } else if config.network == NetworkKind::AdditiveAttention {

@@ -64,6 +64,7 @@
 //! - `phrases`: sentences of the terminal view
 //! - `picture`: SVG, PNG and PDF
 //! - `positions`: figures of positional encoding
+//! - `reconstruction`: the figure of autoencoders by the width of their bottleneck
 //! - `saturation`: the figure of softmax's saturation
 //! - `spans`: page of texts with spans
 //! - `tagger_spans`: page of explained spans
@@ -101,6 +102,7 @@ mod network_map;
 mod phrases;
 mod picture;
 mod positions;
+mod reconstruction;
 mod saturation;
 mod spans;
 mod tagger_spans;
@@ -134,6 +136,7 @@ pub use learning_curves::{LearningCurves, sparkline};
 pub use picture::Fonts;
 pub use picture::{Paint, Rgb, Scene, SceneItem, SceneText, TextAnchor, Theme};
 pub use positions::PositionalEncoding;
+pub use reconstruction::ReconstructionCurves;
 pub use saturation::{SATURATION_WIDTHS, Saturation, SoftmaxState};
 pub use spans::{MAX_SPANNED_TEXTS, spans_to_html};
 pub use tagger_spans::{render_tagged, tagged_figure, tagged_to_html};

@@ -161,10 +161,11 @@ mod tests {
         ];
         networks.extend(RecurrentCell::ALL.map(NetworkKind::Recurrent));
         for network in networks {
-            for norm_order in [NormOrder::Pre, NormOrder::Post] {
+            for (norm_order, bottleneck) in [(NormOrder::Pre, Some(4)), (NormOrder::Post, None)] {
                 let config = CountConfig {
                     network,
                     norm_order,
+                    bottleneck,
                     vocab_size: 100,
                     num_classes: if matches!(network, NetworkKind::Decoder | NetworkKind::EncoderDecoder) {
                         0

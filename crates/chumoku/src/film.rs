@@ -42,6 +42,10 @@ impl WeightsObserver for WatchedText {
                 "watching attention: a tagger's attention cannot be recorded; leave the text out",
                 "単語にラベルを付けるモデルのアテンションは記録できません。テキストの指定を外してください"
             )),
+            ModelKind::Autoencoder => fault(tr!(
+                "watching attention: the decoder of an autoencoder sees one vector, to which all attention goes; leave the text out",
+                "オートエンコーダーのデコーダーが見るのは 1 本のベクトルだけで、アテンションはすべてそこに向きます。テキストの指定を外してください"
+            )),
             ModelKind::Ngrams => fault(tr!(
                 "watching attention: an n-gram model has no attention",
                 "n-gram モデルには記録するアテンションがありません"

@@ -149,6 +149,7 @@ pub use prediction::class_thresholds::ClassThresholds;
 pub use prediction::decision_rule::{DecisionRule, Optimize};
 pub use prediction::target::PredictionTarget;
 pub use pretrained::ChatMessage;
+pub use text_models::autoencoder::TextAutoencoder;
 pub use text_models::classifier::{ModelConfig, TextClassifier};
 pub use text_models::embedder::{EmbedOptions, Embeddings, TextEmbedder};
 pub use text_models::generator::{GeneratedPiece, StopReason, TextGenerator, TextGeneratorConfig};

@@ -42,7 +42,8 @@ const PRECISION: (&str, FlagValue) = ("--precision", OneOf(&["highest", "high", 
 
 const TRAIN: FlagTable = &[
     ("--builtin", OneOf(&["pronouns", "reviews", "dates", "x"])),
-    ("--task", OneOf(&["classify", "labels", "score", "tag", "translate", "lm", "mlm"])),
+    ("--task", OneOf(&["classify", "labels", "score", "tag", "translate", "autoencode", "lm", "mlm"])),
+    ("--bottleneck", OneOf(&["1", "8", "0", "1025", "x"])),
     ("--from", OneOf(&["model", "other", "missing", "."])),
     ("--old", OneOf(&["a.csv", "none", "missing"])),
     ("--freeze", OneOf(&["none", "embeddings", "1", "all", "9", "-1"])),

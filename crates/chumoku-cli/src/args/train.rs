@@ -26,6 +26,8 @@ pub(crate) enum TaskName {
     Tag,
     /// Texts in another language or form
     Translate,
+    /// The texts themselves, written again from a vector of few numbers (--bottleneck)
+    Autoencode,
     /// A language model, which continues texts
     Lm,
     /// Pretraining of an encoder on unlabeled text, for --from
@@ -131,6 +133,11 @@ pub(crate) struct TrainArgs {
     /// Task of the model (default: recognized from the data)
     #[arg(long, value_enum)]
     pub(crate) task: Option<TaskName>,
+    /// Train an autoencoder (--task autoencode) whose decoder sees K numbers of each text, 1 to 1024 (default: 32)
+    ///
+    /// The mean of the encoder's output goes through an affine map to K numbers and one back to the model's width.
+    #[arg(long, value_name = "K", value_parser = parse_up_to_1024)]
+    pub(crate) bottleneck: Option<usize>,
     #[command(flatten)]
     pub(crate) multi_label: MultiLabelArgs,
     /// Architecture of the classifier; a network is combined with an n-gram model (default: transformer)

@@ -6,8 +6,9 @@ use crate::pictures::FigureOutputs;
 use crate::{ExitCode, UsageError};
 use chumoku::ModelKind;
 use chumoku::lang::Lang;
-use chumoku_view::{Film, LearningCurves, figures_to_html, film_to_html};
+use chumoku_view::{Film, LearningCurves, ReconstructionCurves, figures_to_html, film_to_html};
 use serde_json::json;
+use std::path::PathBuf;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.curves {
@@ -42,13 +43,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     shown.write_all(&args.pictures, &figure, page, json)
 }
 
-/// Shows the learning curves of a run.
+/// Shows the learning curves of a run, or what several autoencoders reconstruct.
 fn curves(args: &Args) -> anyhow::Result<ExitCode> {
     // Gives a clear error if this is not a model folder.
     ModelKind::from_folder(&args.model)?;
-    let curves = LearningCurves::load(&args.model, &model_name(&args.model))?;
-    let figure = curves.figure(chumoku::lang::lang());
-    let both = [[Lang::En, Lang::Ja].map(|lang| curves.figure(lang))];
+    let figures = match args.more.is_empty() {
+        true => {
+            let curves = LearningCurves::load(&args.model, &model_name(&args.model))?;
+            [Lang::En, Lang::Ja].map(|lang| curves.figure(lang))
+        }
+        false => {
+            let folders = std::iter::once(&args.model).chain(&args.more).map(PathBuf::as_path);
+            let curves = ReconstructionCurves::load(folders)?;
+            [Lang::En, Lang::Ja].map(|lang| curves.figure(lang))
+        }
+    };
+    let figure = figures[usize::from(chumoku::lang::lang() == Lang::Ja)].clone();
+    let both = [figures];
     let page = || Ok(figures_to_html(&figure.title, &both, figure.lang));
     let shown = FigureOutputs { html: args.html.as_ref(), json: args.json.as_ref(), text: None };
     shown.write_all(&args.pictures, &figure, page, || figure.to_json())

@@ -7,7 +7,7 @@ use chumoku::train::TrainingData;
 use chumoku::{FeatureColumn, builtin, row, sorting, tr};
 
 /// The seed of the built-in sentences: runs with different seeds train on the same ones.
-const PRONOUNS_SEED: u64 = 0;
+pub(crate) const PRONOUNS_SEED: u64 = 0;
 
 /// Returns all built-in data of classifiers, on which a model may have been trained.
 pub(crate) fn builtin_class_rows() -> Vec<TrainingData> {

@@ -5,7 +5,7 @@ use crate::progress::{RowProgress, print_status};
 use chumoku::data::{
     DataFiles, Dataset, DocumentBreaks, Documents, LabelOptions, MultiLabelDataset, PairDataset, ReadOptions,
     ScoreDataset, SkippedRows, SpanDataset, load_documents, load_labeled, load_multi_label, load_pairs, load_scores,
-    load_spans,
+    load_spans, load_texts_as_pairs,
 };
 use chumoku::tr;
 use std::path::Path;
@@ -65,6 +65,13 @@ pub(crate) fn load_span_rows(path: &Path, options: &ReadOptions) -> anyhow::Resu
 /// Loads source texts with their translations.
 pub(crate) fn load_translation_rows(path: &Path, options: &ReadOptions) -> anyhow::Result<PairDataset> {
     let rows = RowProgress::while_reading(&options.rows_read, || load_pairs(&DataFiles::from_argument(path), options))?;
+    report_file(&rows.description, &rows.skipped);
+    Ok(rows)
+}
+
+/// Loads texts, each paired with itself.
+pub(crate) fn load_autoencoder_rows(path: &Path, options: &ReadOptions) -> anyhow::Result<PairDataset> {
+    let rows = RowProgress::while_reading(&options.rows_read, || load_texts_as_pairs(path, options))?;
     report_file(&rows.description, &rows.skipped);
     Ok(rows)
 }

@@ -15,10 +15,11 @@ pub(crate) mod pairs;
 mod reading;
 
 pub(crate) use classes::{
-    builtin_class_rows, builtin_coin_flips, builtin_pronouns, builtin_reviews, report_class_rows, report_columns,
+    PRONOUNS_SEED, builtin_class_rows, builtin_coin_flips, builtin_pronouns, builtin_reviews, report_class_rows,
+    report_columns,
 };
 pub(crate) use files::{
-    load_class_rows, load_label_rows, load_number_rows, load_span_rows, load_text_documents, load_translation_rows,
-    report_skipped,
+    load_autoencoder_rows, load_class_rows, load_label_rows, load_number_rows, load_span_rows, load_text_documents,
+    load_translation_rows, report_skipped,
 };
 pub(crate) use reading::read_options;

@@ -6,7 +6,7 @@ use crate::args::Precision;
 use crate::data::report_skipped;
 use crate::progress::{RowProgress, pluralize, print_status};
 use chumoku::data::RowSource;
-use chumoku::{EmbedOptions, Embeddings, ModelKind, Result, TextClassifier, TextEmbedder, tr};
+use chumoku::{EmbedOptions, Embeddings, ModelKind, Result, TextAutoencoder, TextClassifier, TextEmbedder, tr};
 use std::path::Path;
 
 /// Texts embedded at a time: enough for sorting by length.
@@ -19,6 +19,8 @@ pub(crate) enum VectorModel {
     Encoder(&'static TextEmbedder),
     /// The network of a trained classifier.
     Classifier(&'static TextClassifier),
+    /// A trained autoencoder: the vectors are its codes.
+    Autoencoder(&'static TextAutoencoder),
 }
 
 impl VectorModel {
@@ -47,6 +49,16 @@ impl VectorModel {
             }
             _ => {}
         }
+        if matches!(ModelKind::from_folder(folder), Ok(ModelKind::Autoencoder)) {
+            let model = load::autoencoder(folder, precision)?;
+            let width = model.width();
+            let message = tr!(
+                "an autoencoder: each vector is the {width} numbers that its decoder sees",
+                "オートエンコーダーです。デコーダーが受け取る {width} 個の数をベクトルとします"
+            );
+            print_status(["vectors", "ベクトル"], &message);
+            return Ok(VectorModel::Autoencoder(model));
+        }
         let model = load::embedder(folder, precision)?;
         report_pooling(model);
         Ok(VectorModel::Encoder(model))
@@ -56,6 +68,7 @@ impl VectorModel {
         match self {
             VectorModel::Encoder(model) => model.width(),
             VectorModel::Classifier(model) => model.vector_width(),
+            VectorModel::Autoencoder(model) => model.width(),
         }
     }
 
@@ -68,6 +81,7 @@ impl VectorModel {
         match self {
             VectorModel::Encoder(model) => model.embed(texts, options),
             VectorModel::Classifier(model) => model.embed(texts, options),
+            VectorModel::Autoencoder(model) => model.embed(texts, options),
         }
     }
 }
@@ -114,8 +128,13 @@ fn report_pooling(model: &TextEmbedder) {
 }
 
 pub(crate) fn report_truncation(model: VectorModel, cut: usize) {
-    if let (VectorModel::Encoder(model), 1..) = (model, cut) {
-        let (texts, limit) = (pluralize(cut, "text"), model.limit());
+    let limit = match model {
+        VectorModel::Encoder(model) => model.limit(),
+        VectorModel::Autoencoder(model) => model.limit(),
+        VectorModel::Classifier(_) => return,
+    };
+    if cut > 0 {
+        let texts = pluralize(cut, "text");
         let message = tr!(
             "{texts} truncated to the model's maximum of {limit} tokens",
             "{cut} 個のテキストを、モデルの上限の {limit} トークンで切り詰めました"

@@ -7,8 +7,8 @@ use crate::args::Precision;
 use crate::progress::print_status;
 use chumoku::answers::{PredictOptions, load_ngrams, load_predictor, load_tagger};
 use chumoku::{
-    ModelKind, NgramClassifier, Predictor, Result, TextClassifier, TextEmbedder, TextGenerator, TextTagger,
-    TextTranslator, tr,
+    ModelKind, NgramClassifier, Predictor, Result, TextAutoencoder, TextClassifier, TextEmbedder, TextGenerator,
+    TextTagger, TextTranslator, tr,
 };
 use std::path::Path;
 
@@ -54,6 +54,12 @@ pub(crate) fn translator(folder: &Path, precision: Option<Precision>) -> Result<
     Ok(Box::leak(Box::new(model)))
 }
 
+pub(crate) fn autoencoder(folder: &Path, precision: Option<Precision>) -> Result<&'static TextAutoencoder> {
+    let mut model = TextAutoencoder::load(folder)?;
+    precision.into_iter().for_each(|precision| model.set_precision(precision.into()));
+    Ok(Box::leak(Box::new(model)))
+}
+
 pub(crate) fn embedder(folder: &Path, precision: Option<Precision>) -> Result<&'static TextEmbedder> {
     Ok(Box::leak(Box::new(TextEmbedder::load(folder, precision.map(Into::into))?)))
 }
@@ -78,7 +84,9 @@ pub(crate) fn require_attention(folder: &Path) -> anyhow::Result<ModelKind> {
             "{folder}: n-gram モデルにはアテンションがありません。トランスフォーマーのモデル（--model ngrams なしの \
              `chumoku train` で作ったもの）を指定してください"
         ),
-        ModelKind::Tagger => tr!("{folder}: this is {}", "{folder}: このモデルは{}です", kind.describe()),
+        ModelKind::Tagger | ModelKind::Autoencoder => {
+            tr!("{folder}: this is {}", "{folder}: このモデルは{}です", kind.describe())
+        }
         _ => return Ok(kind),
     };
     Err(UsageError(problem).into())

@@ -1,6 +1,7 @@
 //! Scores of models that write texts.
 
 use super::fit;
+use chumoku::data::format_thousands;
 use chumoku::tr;
 use chumoku::train::{LanguageScores, TranslationScores};
 
@@ -25,6 +26,17 @@ pub(crate) fn format_language_scores(scores: &LanguageScores) -> String {
         );
     }
     text
+}
+
+/// Formats the scores of an autoencoder, one per line.
+pub(crate) fn format_reconstruction_scores(scores: &TranslationScores) -> String {
+    let right = (scores.exact * scores.pairs as f64).round() as usize;
+    let (right, all) = (format_thousands(right), format_thousands(scores.pairs));
+    let [exact, characters] = [scores.exact, scores.character_accuracy.unwrap_or(f64::NAN)].map(|share| 100.0 * share);
+    tr!(
+        "exact       {exact:>6.1} %   ({right} of {all} texts)\ncharacters  {characters:>6.1} %\n",
+        "完全一致    {exact:>6.1} %（{all} 個中 {right} 個）\n文字        {characters:>6.1} %\n"
+    )
 }
 
 /// Formats scores, one per line.

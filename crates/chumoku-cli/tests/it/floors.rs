@@ -95,6 +95,7 @@ const MODULE_FLOORS: &[(&str, &[&[&str]])] = &[
                 "explanation_figures",
                 "learning_curves",
                 "positions",
+                "reconstruction",
                 "saturation",
                 "tagger_spans",
             ],

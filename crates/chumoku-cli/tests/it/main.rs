@@ -7,6 +7,7 @@ mod architecture;
 mod articles;
 mod attend;
 mod attribution;
+mod autoencoder;
 mod bad_data;
 mod bad_model;
 mod bad_output;

@@ -115,6 +115,8 @@ pub struct CountConfig {
     pub untied: bool,
     /// True if the output layer of a decoder has a bias.
     pub logit_bias: bool,
+    /// Width of the bottleneck of an encoder–decoder, z: all that its decoder sees of the source. None by default.
+    pub bottleneck: Option<usize>,
     /// True if linear layers and recurrent layers have biases.
     pub bias: bool,
     /// True if W_Q, W_K and W_V have biases; same as `bias` by default.
@@ -177,6 +179,7 @@ impl Default for CountConfig {
             num_classes: 0,
             untied: false,
             logit_bias: false,
+            bottleneck: None,
             bias: true,
             qkv_bias: None,
             output_projection: true,
@@ -281,6 +284,11 @@ impl CountConfig {
         self.target_length.unwrap_or(self.length)
     }
 
+    /// Vectors that the decoder attends to: the tokens of the source, or one behind a bottleneck.
+    pub(super) fn memory_length(&self) -> usize {
+        self.bottleneck.map_or(self.length, |_| 1)
+    }
+
     /// Layers of the decoder.
     pub fn num_decoder_layers(&self) -> usize {
         self.num_decoder_layers.unwrap_or(self.num_layers)
@@ -311,6 +319,7 @@ impl CountConfig {
             ("keys", self.keys.unwrap_or(1), 1),
             ("kv-heads", self.num_key_heads.unwrap_or(1), 1),
             ("head-dim", self.head_dim.unwrap_or(1), 1),
+            ("bottleneck", self.bottleneck.unwrap_or(1), 1),
             ("hidden", self.hidden_size.unwrap_or(1), 1),
             ("d_ff", self.d_ff, 1),
             ("vocab", self.vocab_size, 0),

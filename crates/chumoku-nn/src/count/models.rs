@@ -60,6 +60,7 @@ impl CountConfig {
             decoder_num_heads: model.options.decoder_num_heads,
             decoder_d_ff: model.options.decoder_d_ff,
             logit_bias: model.options.output_bias,
+            bottleneck: model.options.bottleneck,
             learned_positions: num_learned_positions(model.position, model.max_length),
             ..CountConfig::default()
         };

@@ -98,6 +98,9 @@ pub(super) fn network_steps(config: &CountConfig) -> Vec<StepFormulas> {
             let encoder = LayerStack { config, name: "encoder", tokens: source };
             steps.extend(encoder.input(config.vocab_size));
             steps.extend(encoder.layers(layers, vec![encoder.attention(source), encoder.feed_forward()]));
+            steps.extend(config.bottleneck.into_iter().flat_map(|width| encoder.bottleneck(width)));
+            let letter = if config.bottleneck.is_some() { '1' } else { source.letter };
+            let memory = TokenCount { count: config.memory_length(), letter };
             let target = TokenCount { count: config.target_length(), letter: 't' };
             let of_decoder = config.decoder();
             let decoder = LayerStack { name: "decoder", tokens: target, config: &of_decoder };
@@ -109,7 +112,7 @@ pub(super) fn network_steps(config: &CountConfig) -> Vec<StepFormulas> {
                 }
                 step
             }));
-            let parts = vec![decoder.attention(target), cross.attention(source), decoder.feed_forward()];
+            let parts = vec![decoder.attention(target), cross.attention(memory), decoder.feed_forward()];
             steps.extend(decoder.layers(config.num_decoder_layers(), parts));
             steps.extend(decoder.output(config.target_vocab_size.unwrap_or(config.vocab_size)));
         }
@@ -350,6 +353,21 @@ impl LayerStack<'_> {
             self.step("feed-forward out", outer, tokens * f, (out_of, formulas[1]), products[1], format!("{n}·d²"));
         let gate = c.gated.then(|| into("feed-forward gate"));
         std::iter::once(into("feed-forward in")).chain(gate).chain([activation, out]).collect()
+    }
+
+    /// The steps of a bottleneck of `width` numbers: the mean of the tokens, and an affine map down and up again.
+    fn bottleneck(&self, width: usize) -> [StepFormulas; 3] {
+        let [b, d, z] = [self.config.batch, self.config.d_model, width].map(exact);
+        let tokens = self.tokens() * d;
+        let mean =
+            self.step("mean", [1, self.config.d_model], tokens, NO_COST, NO_COST, format!("{}·d", self.tokens.letter));
+        let map = |name, size, reads, parameters, work| StepFormulas {
+            kind: StepRole::Head,
+            ..self.step(name, [1, size], reads, parameters, (b * d * z, work), "d")
+        };
+        let down = map("bottleneck in", width, b * d, (d * z + z, "d·z + z"), "B·d·z");
+        let up = map("bottleneck out", self.config.d_model, b * z, (z * d + d, "z·d + d"), "B·z·d");
+        [mean, down, up]
     }
 
     /// The steps of recurrent layers. Layers after the first read the states of all directions.

@@ -35,7 +35,8 @@ pub(super) fn total_cost(config: &CountConfig, steps: Vec<StepFormulas>) -> Resu
     // Both costs are known at this length, and one grows with its square. Their ratio gives the length where they are
     // equal.
     let is_of_one_length = config.keys.is_none_or(|keys| keys == config.length)
-        && (config.network != NetworkKind::EncoderDecoder || config.target_length() == config.length);
+        && (config.network != NetworkKind::EncoderDecoder
+            || config.target_length() == config.length && config.bottleneck.is_none());
     let meet = |linear: u128| {
         (quadratic > 0 && is_of_one_length).then(|| config.length as f64 * linear as f64 / quadratic as f64)
     };
@@ -86,7 +87,8 @@ fn key_value_numbers(config: &CountConfig) -> CheckedU128 {
     let (layers, tokens) = match config.network {
         NetworkKind::Decoder => (config.num_layers, CheckedU128::from(config.length)),
         NetworkKind::EncoderDecoder => {
-            (config.num_decoder_layers(), CheckedU128::from(config.length) + CheckedU128::from(config.target_length()))
+            let tokens = [config.memory_length(), config.target_length()].into_iter().map(CheckedU128::from).sum();
+            (config.num_decoder_layers(), tokens)
         }
         _ => return CheckedU128::ZERO,
     };

@@ -6,12 +6,13 @@ use super::language_model::last_rows;
 use crate::Result;
 use crate::layers::{
     AttentionTrace, BackwardTrace, Decoder, DecoderCache, DecoderInput, DecoderState, Embedding, Encoder, EncoderCache,
-    EncoderConfig, Memory, Mode, MultiHeadAttention, Offsets, PositionEncoding, PositionKind,
+    EncoderConfig, Linear, Memory, Mode, MultiHeadAttention, Offsets, Pooling, PoolingCache, PositionEncoding,
+    PositionKind,
 };
 use crate::params::{Builder, ParamLayout, Params};
 use chumoku_kernels::Real;
 use chumoku_kernels::parallel::in_pool;
-use ndarray::{Array2, Array3, Axis};
+use ndarray::{Array2, Array3, ArrayView2, Axis};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -53,6 +54,9 @@ pub struct TranslatorOptions {
     /// Adds a trained bias to the logit of each token.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub output_bias: bool,
+    /// Width of the bottleneck of an autoencoder: all that the decoder sees of a source. None by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bottleneck: Option<usize>,
 }
 
 impl TranslatorConfig {
@@ -131,16 +135,76 @@ pub struct Translator {
     source_position: PositionEncoding,
     target_position: PositionEncoding,
     encoder: Encoder,
+    bottleneck: Option<Bottleneck>,
     decoder: Decoder,
 }
 
 /// The cache of a [`Translator`]'s forward pass.
 #[derive(Clone, Debug)]
 pub struct TranslatorCache<T> {
-    /// The encoder's output.
+    /// The decoder's memory: the output of the encoder, or of the bottleneck.
     memory: Array2<T>,
     encoder: EncoderCache<T>,
+    bottleneck: Option<BottleneckCache<T>>,
     decoder: DecoderCache<T>,
+}
+
+/// The bottleneck of an autoencoder: the mean of the encoder's output, an affine map to the code, and one back to
+/// d_model.
+#[derive(Clone, Debug)]
+struct Bottleneck {
+    down: Linear,
+    up: Linear,
+}
+
+/// The cache of a [`Bottleneck`]'s forward pass.
+#[derive(Clone, Debug)]
+struct BottleneckCache<T> {
+    pooling: PoolingCache,
+    /// The mean over the tokens of each source.
+    mean: Array2<T>,
+    /// The code of each source.
+    code: Array2<T>,
+}
+
+impl Bottleneck {
+    const POOLING: Pooling = Pooling::Mean;
+
+    fn new(builder: &mut Builder, d_model: usize, width: usize) -> Bottleneck {
+        let down = builder.scope("down", |b| Linear::new(b, d_model, width, true));
+        Bottleneck { down, up: builder.scope("up", |b| Linear::new(b, width, d_model, true)) }
+    }
+
+    /// Returns one vector per source, and the cache for `backward`.
+    ///
+    /// # Shapes
+    /// `x` (source tokens, d_model) → (sources, d_model).
+    fn forward<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: ArrayView2<'_, T>,
+        offsets: &Offsets,
+    ) -> Result<(Array2<T>, BottleneckCache<T>)> {
+        let (mean, pooling) = Bottleneck::POOLING.forward(x, offsets);
+        let code = self.down.forward(p, mean.view())?;
+        let y = self.up.forward(p, code.view())?;
+        Ok((y, BottleneckCache { pooling, mean, code }))
+    }
+
+    /// Returns the gradient of x and adds those of the parameters to `grads`.
+    fn backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: &BottleneckCache<T>,
+        offsets: &Offsets,
+        dy: ArrayView2<'_, T>,
+        grads: &mut Params<T>,
+    ) -> Result<Array2<T>> {
+        // y = up(code), code = down(mean)
+        let d_code = self.up.backward(p, cache.code.view(), dy, grads)?;
+        let d_mean = self.down.backward(p, cache.mean.view(), d_code.view(), grads)?;
+        Ok(Bottleneck::POOLING.backward(&cache.pooling, offsets, d_mean.view()))
+    }
 }
 
 /// The state of a [`Translator`] during step-by-step decoding.
@@ -176,6 +240,8 @@ impl Translator {
         let mut layers = config.encoder.clone();
         layers.attention.position = config.position;
         let encoder = builder.scope("encoder", |b| Encoder::new(b, &layers))?;
+        let of_code = |width| builder.scope("bottleneck", |b| Bottleneck::new(b, d_model, width));
+        let bottleneck = config.options.bottleneck.map(of_code);
         layers = EncoderConfig { attention: layers.attention, ..config.decoder() };
         let decoder = builder.scope("decoder", |b| Decoder::new(b, &layers))?;
         Ok(Translator {
@@ -186,6 +252,7 @@ impl Translator {
             source_position,
             target_position,
             encoder,
+            bottleneck,
             decoder,
         })
     }
@@ -239,17 +306,39 @@ impl Translator {
         let mut x = self.source_embedding.forward(p, &batch.source)?;
         self.source_position.forward(p, &mut x, &source_offsets)?;
         mode.apply_dropout(&mut x, rate, SOURCE_DROPOUT_SITE)?;
-        let (memory, encoder) = self.encoder.forward(p, x, &source_offsets, mode)?;
+        let (x, encoder) = self.encoder.forward(p, x, &source_offsets, mode)?;
+        let (memory, bottleneck) = self.memory(p, x, &source_offsets)?;
+        let memory_offsets = self.memory_offsets(&source_offsets);
 
         let mut x = self.target_embedding.forward(p, &batch.input)?;
         self.target_position.forward(p, &mut x, &target_offsets)?;
         mode.apply_dropout(&mut x, rate, TARGET_DROPOUT_SITE)?;
         let input = DecoderInput {
             offsets: &target_offsets,
-            memory: Memory { output: memory.view(), offsets: &source_offsets },
+            memory: Memory { output: memory.view(), offsets: &memory_offsets },
         };
         let (y, decoder) = self.decoder.forward(p, x, input, mode)?;
-        Ok((y, TranslatorCache { memory, encoder, decoder }))
+        Ok((y, TranslatorCache { memory, encoder, bottleneck, decoder }))
+    }
+
+    /// Returns the memory of the decoder, given the encoder's output, and the cache of the bottleneck, if there is one.
+    fn memory<T: Real>(
+        &self,
+        p: &Params<T>,
+        encoded: Array2<T>,
+        offsets: &Offsets,
+    ) -> Result<(Array2<T>, Option<BottleneckCache<T>>)> {
+        let Some(bottleneck) = &self.bottleneck else { return Ok((encoded, None)) };
+        let (memory, cache) = bottleneck.forward(p, encoded.view(), offsets)?;
+        Ok((memory, Some(cache)))
+    }
+
+    /// Returns the offsets of the decoder's memory: those of the sources, or one vector each after a bottleneck.
+    pub fn memory_offsets(&self, sources: &Offsets) -> Offsets {
+        match self.bottleneck {
+            None => sources.clone(),
+            Some(_) => Offsets::from_lengths((0..sources.sequences()).map(|_| 1)),
+        }
     }
 
     /// Adds the gradients of all parameters except those of the output layer to `grads`.
@@ -270,17 +359,34 @@ impl Translator {
     ) -> Result<()> {
         let rate = self.config.embedding_dropout;
         let [source_offsets, target_offsets] = batch.offsets();
-        let memory = Memory { output: cache.memory.view(), offsets: &source_offsets };
+        let memory_offsets = self.memory_offsets(&source_offsets);
+        let memory = Memory { output: cache.memory.view(), offsets: &memory_offsets };
         let input = DecoderInput { offsets: &target_offsets, memory };
         let [mut dx, d_memory] = self.decoder.backward(p, &cache.decoder, input, dy, mode, grads)?;
         mode.apply_dropout(&mut dx, rate, TARGET_DROPOUT_SITE)?;
         self.target_position.backward(dx.view(), &target_offsets, grads);
         self.target_embedding.backward(&batch.input, dx.view(), grads)?;
 
-        let mut dx = self.encoder.backward(p, &cache.encoder, &source_offsets, d_memory, mode, grads)?;
+        let d_encoded = self.memory_backward(p, cache, &source_offsets, d_memory, grads)?;
+        let mut dx = self.encoder.backward(p, &cache.encoder, &source_offsets, d_encoded, mode, grads)?;
         mode.apply_dropout(&mut dx, rate, SOURCE_DROPOUT_SITE)?;
         self.source_position.backward(dx.view(), &source_offsets, grads);
         self.source_embedding.backward(&batch.source, dx.view(), grads)
+    }
+
+    /// Returns the gradient of the encoder's output, given that of the decoder's memory.
+    fn memory_backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: &TranslatorCache<T>,
+        offsets: &Offsets,
+        d_memory: Array2<T>,
+        grads: &mut Params<T>,
+    ) -> Result<Array2<T>> {
+        match (&self.bottleneck, &cache.bottleneck) {
+            (Some(bottleneck), Some(cache)) => bottleneck.backward(p, cache, offsets, d_memory.view(), grads),
+            _ => Ok(d_memory),
+        }
     }
 
     /// Returns the input of each layer of the encoder and of the decoder, followed by the output of each side.
@@ -296,9 +402,10 @@ impl Translator {
         let mut x = self.source_embedding.forward(p, &batch.source)?;
         self.source_position.forward(p, &mut x, &source_offsets)?;
         let of_encoder = self.encoder.hidden_states(p, x, &source_offsets)?;
+        let memory_offsets = self.memory_offsets(&source_offsets);
         let input = DecoderInput {
             offsets: &target_offsets,
-            memory: Memory { output: memory.view(), offsets: &source_offsets },
+            memory: Memory { output: memory.view(), offsets: &memory_offsets },
         };
         let mut x = self.target_embedding.forward(p, &batch.input)?;
         self.target_position.forward(p, &mut x, &target_offsets)?;
@@ -313,12 +420,13 @@ impl Translator {
         Ok([of_encoder, of_decoder])
     }
 
-    /// Returns the encoder's output, the memory of the decoder: (source tokens, d_model).
+    /// Returns the memory of the decoder: the encoder's output, (source tokens, d_model), or after a bottleneck one
+    /// vector per source, (sources, d_model). [`Translator::memory_offsets`] returns its offsets.
     ///
     /// # Errors
     /// If an id or a length exceeds the model's limits.
     pub fn encode<T: Real>(&self, p: &Params<T>, source: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
-        in_pool(|| self.encoder.infer(p, self.embed_source(p, source, offsets)?, offsets))
+        in_pool(|| Ok(self.memory(p, self.infer_encoder(p, source, offsets)?, offsets)?.0))
     }
 
     /// Returns the embeddings of the source, with positions: (source tokens, d_model).
@@ -335,18 +443,34 @@ impl Translator {
     /// (sequences, target vocabulary). The prefix starts with the start token.
     pub fn next_token_reader<'a, T: Real>(&'a self, p: &'a Params<T>, prefix: &'a [u32]) -> ResidualReader<'a, T> {
         ResidualReader::new(&self.encoder, p, move |x, source_offsets| {
-            let memory = self.encoder.normalize(p, x)?;
+            let (memory, _) = self.memory(p, self.encoder.normalize(p, x)?, source_offsets)?;
+            let memory_offsets = self.memory_offsets(source_offsets);
             let sequences = source_offsets.sequences();
             let offsets = Offsets::from_lengths((0..sequences).map(|_| prefix.len()));
             let mut x = self.target_embedding.forward(p, &prefix.repeat(sequences))?;
             self.target_position.forward(p, &mut x, &offsets)?;
-            let memory = Memory { output: memory.view(), offsets: source_offsets };
+            let memory = Memory { output: memory.view(), offsets: &memory_offsets };
             let (y, _) = self.decoder.forward(p, x, DecoderInput { offsets: &offsets, memory }, Mode::Eval)?;
             self.target_embedding.logits(p, last_rows(&y, &offsets).view())
         })
     }
 
-    /// Starts decoding against the output of [`Translator::encode`], with capacity for `capacity` tokens per target.
+    /// Returns the numbers that pass the bottleneck, or `None` without one.
+    ///
+    /// # Shapes
+    /// → (sources, bottleneck).
+    ///
+    /// # Errors
+    /// If an id or a length exceeds the model's limits.
+    pub fn codes<T: Real>(&self, p: &Params<T>, source: &[u32], offsets: &Offsets) -> Result<Option<Array2<T>>> {
+        in_pool(|| Ok(self.memory(p, self.infer_encoder(p, source, offsets)?, offsets)?.1.map(|cache| cache.code)))
+    }
+
+    fn infer_encoder<T: Real>(&self, p: &Params<T>, source: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
+        self.encoder.infer(p, self.embed_source(p, source, offsets)?, offsets)
+    }
+
+    /// Starts decoding against the memory of [`Translator::encode`], with capacity for `capacity` tokens per target.
     ///
     /// # Errors
     /// If the shapes do not match, or memory cannot be allocated.
@@ -394,7 +518,8 @@ impl Translator {
     pub fn logits<T: Real>(&self, p: &Params<T>, batch: &TranslationBatch) -> Result<Array2<T>> {
         let [source_offsets, target_offsets] = batch.offsets();
         let memory = self.encode(p, &batch.source, &source_offsets)?;
-        let memory = Memory { output: memory.view(), offsets: &source_offsets };
+        let memory_offsets = self.memory_offsets(&source_offsets);
+        let memory = Memory { output: memory.view(), offsets: &memory_offsets };
         let input = DecoderInput { offsets: &target_offsets, memory };
         let mut x = self.target_embedding.forward(p, &batch.input)?;
         self.target_position.forward(p, &mut x, &target_offsets)?;
@@ -413,7 +538,8 @@ impl Translator {
     pub fn logit_lens<T: Real>(&self, p: &Params<T>, batch: &TranslationBatch) -> Result<Vec<Array2<T>>> {
         let [source_offsets, target_offsets] = batch.offsets();
         let memory = self.encode(p, &batch.source, &source_offsets)?;
-        let memory = Memory { output: memory.view(), offsets: &source_offsets };
+        let memory_offsets = self.memory_offsets(&source_offsets);
+        let memory = Memory { output: memory.view(), offsets: &memory_offsets };
         let input = DecoderInput { offsets: &target_offsets, memory };
         let mut x = self.target_embedding.forward(p, &batch.input)?;
         self.target_position.forward(p, &mut x, &target_offsets)?;
@@ -443,11 +569,13 @@ impl Translator {
         let [source_offsets, target_offsets] = pair.offsets();
         let mut x = self.source_embedding.forward(p, &pair.source)?;
         self.source_position.forward(p, &mut x, &source_offsets)?;
-        let (memory, cache) = self.encoder.forward(p, x, &source_offsets, Mode::Eval)?;
+        let (x, cache) = self.encoder.forward(p, x, &source_offsets, Mode::Eval)?;
         if part == TranslatorAttention::Encoder {
             return self.encoder.trace(p, &cache, &source_offsets, layer);
         }
-        let memory = Memory { output: memory.view(), offsets: &source_offsets };
+        let (memory, _) = self.memory(p, x, &source_offsets)?;
+        let memory_offsets = self.memory_offsets(&source_offsets);
+        let memory = Memory { output: memory.view(), offsets: &memory_offsets };
         let input = DecoderInput { offsets: &target_offsets, memory };
         let mut x = self.target_embedding.forward(p, &pair.input)?;
         self.target_position.forward(p, &mut x, &target_offsets)?;
@@ -475,11 +603,13 @@ impl Translator {
         let (y, cache) = self.forward(p, pair, Mode::Eval)?;
         let (loss, dy) = self.target_embedding.loss(p, y.view(), &pair.output, T::ZERO, Some(&mut grads))?;
         let [source_offsets, target_offsets] = pair.offsets();
-        let memory = Memory { output: cache.memory.view(), offsets: &source_offsets };
+        let memory_offsets = self.memory_offsets(&source_offsets);
+        let memory = Memory { output: cache.memory.view(), offsets: &memory_offsets };
         let input = DecoderInput { offsets: &target_offsets, memory };
         let gradients = match part {
             TranslatorAttention::Encoder => {
-                let [_, dy] = self.decoder.backward(p, &cache.decoder, input, dy, Mode::Eval, &mut grads)?;
+                let [_, d_memory] = self.decoder.backward(p, &cache.decoder, input, dy, Mode::Eval, &mut grads)?;
+                let dy = self.memory_backward(p, &cache, &source_offsets, d_memory, &mut grads)?;
                 self.encoder.trace_gradients(p, (&cache.encoder, &source_offsets), dy, layer, &mut grads)?
             }
             _ => {
@@ -499,14 +629,15 @@ impl Translator {
     }
 
     /// Returns the alignment of one pair: the cross-attention weights of each decoder layer. Each array is (heads,
-    /// target tokens, source tokens), with rows summing to 1.
+    /// target tokens, source tokens), with rows summing to 1. After a bottleneck, there is one column.
     ///
     /// # Errors
     /// If an id or a length exceeds the model's limits.
     pub fn alignment<T: Real>(&self, p: &Params<T>, pair: &TranslationBatch) -> Result<Vec<Array3<T>>> {
         let [source_offsets, target_offsets] = pair.offsets();
         let memory = self.encode(p, &pair.source, &source_offsets)?;
-        let memory = Memory { output: memory.view(), offsets: &source_offsets };
+        let memory_offsets = self.memory_offsets(&source_offsets);
+        let memory = Memory { output: memory.view(), offsets: &memory_offsets };
         let input = DecoderInput { offsets: &target_offsets, memory };
         let mut x = self.target_embedding.forward(p, &pair.input)?;
         self.target_position.forward(p, &mut x, &target_offsets)?;

@@ -117,6 +117,7 @@ impl MarianConfig {
                 decoder_num_heads: Some(self.decoder_attention_heads),
                 decoder_d_ff: Some(self.decoder_ffn_dim),
                 output_bias: true,
+                bottleneck: None,
             },
         };
         for layers in [&config.encoder, &config.decoder()] {

@@ -181,7 +181,9 @@ fn language_models() {
 
 fn translators() {
     for (encoder, position) in encoders() {
-        for (joint_vocabulary, target_vocab_size) in [(true, 50), (false, 70)] {
+        for (joint_vocabulary, target_vocab_size, bottleneck) in
+            [(true, 50, None), (false, 70, None), (true, 50, Some(5))]
+        {
             let config = TranslatorConfig {
                 source_vocab_size: 50,
                 target_vocab_size,
@@ -196,6 +198,7 @@ fn translators() {
                     decoder_num_heads: (!joint_vocabulary).then_some(2 * encoder.num_heads),
                     decoder_d_ff: (!joint_vocabulary).then_some(20),
                     output_bias: !joint_vocabulary,
+                    bottleneck,
                 },
             };
             let model = Translator::new(config.clone()).unwrap();
@@ -209,14 +212,16 @@ fn translators() {
             let sizes =
                 CountConfig { batch: 3, length: 9, target_length: Some(5), ..CountConfig::for_translator(&config) };
             let count = sizes.count().unwrap();
-            assert_eq!([count.parameters, count.multiply_adds], found, "translator, {position:?}, {joint_vocabulary}");
+            assert_eq!([count.parameters, count.multiply_adds], found, "{config:?}");
             check_steps_of_parameters(&sizes, model.layout());
             // The keys and values of the target, and those of the source.
             let of_decoder = if joint_vocabulary { 4 } else { 8 };
             let heads = if position == PositionKind::Learned { 2 } else { of_decoder };
-            assert_eq!(count.key_value_cache, 2 * 2 * heads * (24 / of_decoder) * 3 * (9 + 5) * 4);
+            let memory = if bottleneck.is_some() { 1 } else { 9 };
+            assert_eq!(count.key_value_cache, 2 * 2 * heads * (24 / of_decoder) * 3 * (memory + 5) * 4);
             assert_eq!((count.sequential_steps, count.quadratic_from), (3 + 2, None));
-            assert!(CountConfig { target_length: None, ..sizes }.count().unwrap().quadratic_from.is_some());
+            let of_one_length = CountConfig { target_length: None, ..sizes }.count().unwrap();
+            assert_eq!(of_one_length.quadratic_from.is_some(), bottleneck.is_none());
             let parts: Vec<&str> = count.steps.iter().map(|step| step.part).collect();
             for part in ["encoder", "decoder", "cross"] {
                 assert!(parts.contains(&part), "{part}");

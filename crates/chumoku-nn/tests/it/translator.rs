@@ -2,7 +2,7 @@
 
 use chumoku_kernels::Real;
 use chumoku_nn::layers::*;
-use chumoku_nn::models::{TranslationBatch, Translator, TranslatorConfig, TranslatorOptions};
+use chumoku_nn::models::{TranslationBatch, Translator, TranslatorAttention, TranslatorConfig, TranslatorOptions};
 use chumoku_nn::params::Params;
 use ndarray::Array2;
 use testkit::{Random, Tolerance, central_difference, compare};
@@ -65,8 +65,12 @@ fn variants() -> Vec<Translator> {
     let all = orders.into_iter().zip(positions).zip([true, false, false]);
     let mut all: Vec<_> = all.map(|((order, position), joint)| config(order, position, joint)).collect();
     // As in Marian: a decoder with its own sizes, and a bias of the logits.
-    let options = TranslatorOptions { decoder_num_heads: Some(2), decoder_d_ff: Some(32), output_bias: true };
+    let options =
+        TranslatorOptions { decoder_num_heads: Some(2), decoder_d_ff: Some(32), output_bias: true, bottleneck: None };
     all.push(TranslatorConfig { options, ..config(NormOrder::Post, PositionKind::SinusoidalHalves, true) });
+    // An autoencoder.
+    let options = TranslatorOptions { bottleneck: Some(3), ..TranslatorOptions::default() };
+    all.push(TranslatorConfig { options, ..config(NormOrder::Pre, PositionKind::Rotary, true) });
     all.into_iter().map(|config| Translator::new(config).unwrap()).collect()
 }
 
@@ -75,7 +79,8 @@ fn stepwise<T: Real>(model: &Translator, p: &Params<T>, batch: &TranslationBatch
     let source = Offsets::from_lengths(batch.source_lengths.iter().copied());
     let target = Offsets::from_lengths(batch.target_lengths.iter().copied());
     let memory = model.encode(p, &batch.source, &source).unwrap();
-    let mut state = model.start_decoding(p, Memory { output: memory.view(), offsets: &source }, 2).unwrap();
+    let offsets = model.memory_offsets(&source);
+    let mut state = model.start_decoding(p, Memory { output: memory.view(), offsets: &offsets }, 2).unwrap();
     let mut logits = Array2::from_elem((target.tokens(), 23), T::ZERO);
     let mut there: Vec<usize> = (0..target.sequences()).collect();
     for step in 0.. {
@@ -185,6 +190,29 @@ fn gradients_match_central_differences_of_the_loss() {
         assert!(loss.is_finite());
         compare("gradients", grads.values(), &expected, Tolerance { relative: 2e-8, absolute: 1e-9 }).unwrap();
     }
+}
+
+#[test]
+fn the_decoder_sees_nothing_of_the_source_but_the_code() {
+    let all = variants();
+    let (translator, model) = (&all[0], all.last().unwrap());
+    let mut p = random_params::<f64>(model);
+    let (pairs, mut others) = (batch(&LENGTHS, 7), batch(&LENGTHS, 7));
+    others.source = ids(&mut Random::new(8), others.source.len());
+    let offsets = Offsets::from_lengths(pairs.source_lengths.iter().copied());
+    let code = |p: &Params<f64>, batch: &TranslationBatch| model.codes(p, &batch.source, &offsets).unwrap().unwrap();
+    assert_eq!(code(&p, &pairs).dim(), (4, 3));
+    assert_eq!(model.encode(&p, &pairs.source, &offsets).unwrap().dim(), (4, 16));
+    assert_eq!(translator.codes(&random_params::<f64>(translator), &pairs.source, &offsets).unwrap(), None);
+    assert_ne!(code(&p, &pairs), code(&p, &others));
+    assert_ne!(model.logits(&p, &pairs).unwrap(), model.logits(&p, &others).unwrap());
+    // With an equal code for all sources, all have the same logits, whatever their tokens and lengths.
+    let weight = model.layout().iter().find(|view| view.name == "bottleneck.down.weight").unwrap();
+    p.values_mut()[weight.range.clone()].fill(0.0);
+    assert_eq!(code(&p, &pairs), code(&p, &others));
+    assert_eq!(model.logits(&p, &pairs).unwrap(), model.logits(&p, &others).unwrap());
+    let trace = model.trace(&p, &batch(&LENGTHS[1..2], 7), TranslatorAttention::Cross, 0).unwrap();
+    assert_eq!(trace.weights[0].ncols(), 1, "one key");
 }
 
 #[test]

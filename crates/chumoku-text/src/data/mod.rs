@@ -153,7 +153,7 @@ pub use multi_label::{MultiLabelDataset, MultiLabelExample, load_multi_label, lo
 pub use normalize::normalize;
 pub use open::check_path;
 pub use pair_split::{PairSplit, SentencePairs};
-pub use pairs::{PairDataset, PairRecords, SentencePair, load_pairs};
+pub use pairs::{PairDataset, PairRecords, SentencePair, load_pairs, load_texts_as_pairs};
 pub use record::{Record, SkippedRow, SkippedRows, TableLayout};
 pub use related_rows::group_related;
 pub use schema_inference::columns::{ColumnChoice, FeatureSource};

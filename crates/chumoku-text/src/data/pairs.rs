@@ -12,6 +12,7 @@ use super::open::open_path;
 use super::record::{Record, SkippedRows};
 use super::row_origins::RowOrigins;
 use super::schema_inference::pair_columns::{PairColumns, choose_pair};
+use super::source::RowSource;
 use super::table::{DataTable, skip_or_fail};
 use crate::tr;
 use parallel::ParallelReader;
@@ -197,6 +198,38 @@ pub fn load_pairs(files: &DataFiles, options: &ReadOptions) -> Result<PairDatase
         return Err(DataError::NoUsablePairs { path: files.first().to_owned(), skipped: skipped.to_string() });
     }
     Ok(PairDataset { files: files.clone(), pairs, skipped, description, names, origins: places })
+}
+
+/// Loads the texts of a file, each paired with itself: the rows of an autoencoder.
+///
+/// # Errors
+///
+/// Any problem with the file.
+pub fn load_texts_as_pairs(path: &Path, options: &ReadOptions) -> Result<PairDataset, DataError> {
+    let options = ReadOptions { require_label: false, require_text: true, ..options.clone() };
+    let source = RowSource::open(path, &options)?;
+    let (description, column) = (source.describe(), source.columns().text);
+    let name = source.layout().columns[column].clone();
+    let first = source.location(0);
+    let mut records = source.records();
+    let mut pairs = Vec::new();
+    for record in records.by_ref() {
+        let record = record?;
+        let text = record.field(column).trim().to_owned();
+        pairs.push(SentencePair { source: text.clone(), target: text, line: record.line });
+    }
+    let skipped = records.skipped().clone();
+    if pairs.is_empty() {
+        return Err(DataError::NoUsableRows { path: path.to_owned(), skipped: skipped.to_string() });
+    }
+    Ok(PairDataset {
+        files: DataFiles::One(path.to_owned()),
+        pairs,
+        skipped,
+        description,
+        names: [name.clone(), name],
+        origins: RowOrigins::one(&first.path, first.is_row),
+    })
 }
 
 impl PairDataset {

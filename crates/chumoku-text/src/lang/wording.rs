@@ -65,7 +65,7 @@ pub fn nearest_name<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -
 }
 
 /// The Levenshtein distance, computed one row of the table at a time.
-fn edit_distance(a: &[char], b: &[char]) -> usize {
+pub fn edit_distance(a: &[char], b: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, ca) in a.iter().enumerate() {
         let mut diagonal = row[0];

@@ -43,6 +43,19 @@ pub fn translation(
     Ok(value)
 }
 
+/// Returns a text with its reconstruction by an autoencoder.
+#[must_use]
+pub fn reconstruction(text: &str, found: &Translation) -> Map<String, Value> {
+    let mut value = Map::new();
+    value.insert("text".into(), text.into());
+    value.insert("reconstruction".into(), found.text().into());
+    value.insert("score".into(), found.rounded_score(0));
+    if found.is_truncated {
+        value.insert("is_cut".into(), true.into());
+    }
+    value
+}
+
 impl Translation {
     /// Returns the score of a hypothesis, rounded to six decimals.
     #[must_use]

@@ -26,7 +26,7 @@ pub use abstention_thresholds::AbstentionThresholds;
 pub use answer::{Answer, AnswerOptions, NUMBER_KEYS};
 pub use decision::{AbstentionReason, AnswerDecision};
 pub use feature_values::{ModelInputs, feature_values, required_columns};
-pub use generated::{continuation, translation, vector};
+pub use generated::{continuation, reconstruction, translation, vector};
 pub use label_thresholds::{LabelThreshold, ThresholdOptions};
 pub use row_predictor::{
     AnswerFormat, PredictOptions, RowPredictor, load_ngrams, load_predictor, load_tagger, span_format, span_values,

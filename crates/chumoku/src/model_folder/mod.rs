@@ -118,6 +118,8 @@ pub enum ModelKind {
     Ngrams,
     /// A [`TextTranslator`](crate::TextTranslator).
     Translator,
+    /// A [`TextAutoencoder`](crate::TextAutoencoder).
+    Autoencoder,
     /// A [`TextGenerator`](crate::TextGenerator).
     LanguageModel,
     /// A [`TextTagger`](crate::TextTagger).
@@ -128,8 +130,14 @@ pub enum ModelKind {
 
 impl ModelKind {
     /// The kinds with a `config.json` format of Chumoku.
-    const CHUMOKU_KINDS: [ModelKind; 5] =
-        [ModelKind::Classifier, ModelKind::Ngrams, ModelKind::Translator, ModelKind::LanguageModel, ModelKind::Tagger];
+    const CHUMOKU_KINDS: [ModelKind; 6] = [
+        ModelKind::Classifier,
+        ModelKind::Ngrams,
+        ModelKind::Translator,
+        ModelKind::Autoencoder,
+        ModelKind::LanguageModel,
+        ModelKind::Tagger,
+    ];
 
     /// Returns the kind of model in a folder.
     ///
@@ -160,6 +168,7 @@ impl ModelKind {
             ModelKind::Classifier => "chumoku_text_classifier",
             ModelKind::Ngrams => "chumoku_ngram_classifier",
             ModelKind::Translator => "chumoku_translator",
+            ModelKind::Autoencoder => "chumoku_autoencoder",
             ModelKind::LanguageModel => "chumoku_language_model",
             ModelKind::Tagger => "chumoku_tagger",
             ModelKind::Encoder => "bert",
@@ -181,6 +190,10 @@ impl ModelKind {
             ModelKind::Translator => lang.pick(
                 "a translator, for `chumoku translate`, `eval`, `explain` and `trace`",
                 "翻訳モデル（`chumoku translate`、`eval`、`explain`、`trace` で使えます）",
+            ),
+            ModelKind::Autoencoder => lang.pick(
+                "an autoencoder, for `chumoku predict`, `eval`, `embed`, `nearest` and `count`",
+                "オートエンコーダー（`chumoku predict`、`eval`、`embed`、`nearest`、`count` で使えます）",
             ),
             ModelKind::LanguageModel => lang.pick(
                 "a language model, for `chumoku generate`, `eval`, `explain` and `trace`",

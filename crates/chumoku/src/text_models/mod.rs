@@ -2,6 +2,7 @@
 //!
 //! # Files
 //!
+//! - `autoencoder`: an autoencoder
 //! - `classifier`: a text classifier
 //! - `embedder`: an encoder that computes text vectors
 //! - `generator`: a language model
@@ -15,6 +16,7 @@
 //! - `translator`: a translator
 //! - `weight_samples`: statistics and first rows of a model's weights
 
+pub(crate) mod autoencoder;
 pub(crate) mod classifier;
 pub(crate) mod embedder;
 pub(crate) mod generator;

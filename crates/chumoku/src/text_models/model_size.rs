@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// The size of the model in a folder.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelSize {
-    /// The kind of model: `classifier`, `encoder`, `translator` or `language model`.
+    /// The kind of model: `classifier`, `encoder`, `translator`, `autoencoder` or `language model`.
     pub kind: &'static str,
     /// The network's sizes for the batch and length of [`CountConfig::default`]. The length is capped at the longest
     /// input.
@@ -68,10 +68,11 @@ impl ModelSize {
                     "ネットワークのあるモデルが必要ですが、層のない n-gram モデルです"
                 )));
             }
-            ModelKind::Translator => {
+            ModelKind::Translator | ModelKind::Autoencoder => {
                 let config: TextTranslatorConfig = read_config(folder)?;
                 config.check().map_err(wrong)?;
-                ("translator", CountConfig::for_translator(&config.model), config.model.max_length)
+                let name = if kind == ModelKind::Autoencoder { "autoencoder" } else { "translator" };
+                (name, CountConfig::for_translator(&config.model), config.model.max_length)
             }
             ModelKind::Encoder => unreachable!("{} is a pretrained model", folder.display()),
             ModelKind::LanguageModel => {

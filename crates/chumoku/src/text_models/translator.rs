@@ -25,7 +25,7 @@ use std::path::Path;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TextTranslatorConfig {
-    /// "chumoku_translator", or the type of a published model.
+    /// "chumoku_translator", "chumoku_autoencoder", or the type of a published model.
     pub model_type: String,
     /// The version of Chumoku that wrote the model.
     pub chumoku_version: String,
@@ -241,7 +241,8 @@ impl TextTranslator {
     ) -> Result<Vec<Vec<Hypothesis>>> {
         let memory = self.model.encode(params, source, offsets)?;
         let longest = limits.iter().copied().max().unwrap_or(0);
-        let state = self.model.start_decoding(params, Memory { output: memory.view(), offsets }, longest + 1)?;
+        let memory = Memory { output: memory.view(), offsets: &self.model.memory_offsets(offsets) };
+        let state = self.model.start_decoding(params, memory, longest + 1)?;
         let never = self.writing.as_ref().map_or(&[][..], |writing| &writing.banned);
         let mut model = TranslatorDecoder { model: &self.model, params, state, banned_tokens: never };
         Ok(self.beam_search(options).search_observed(&mut model, limits, &mut |_, considered| observe(considered))?)
@@ -318,15 +319,16 @@ impl TextTranslator {
     /// # Errors
     /// If a file is missing, damaged, or inconsistent with the others, or the folder holds another kind of model.
     pub fn load(folder: &Path) -> Result<TextTranslator> {
-        with_snapshot(folder, TextTranslator::from_snapshot)
+        with_snapshot(folder, |folder| match pretrained_kind(folder) {
+            Some(ModelKind::Translator) => TextTranslator::load_pretrained(folder),
+            _ => TextTranslator::from_snapshot(folder, ModelKind::Translator, lang().pick("a translator", "翻訳器")),
+        })
     }
 
-    fn from_snapshot(folder: &Snapshot) -> Result<TextTranslator> {
-        if pretrained_kind(folder) == Some(ModelKind::Translator) {
-            return TextTranslator::load_pretrained(folder);
-        }
+    /// Reads a model of this kind, called `expected` in messages: a translator or an autoencoder.
+    pub(super) fn from_snapshot(folder: &Snapshot, kind: ModelKind, expected: &str) -> Result<TextTranslator> {
         check_files(folder, &[CONFIG])?;
-        check_kind(folder, ModelKind::Translator, lang().pick("a translator", "翻訳器"))?;
+        check_kind(folder, kind, expected)?;
         check_files(folder, &[TOKENIZER, WEIGHTS])?;
         let config: TextTranslatorConfig = read_config(folder)?;
         config.check().map_err(|problem| model_file_error(folder, CONFIG, problem))?;
@@ -375,6 +377,17 @@ impl TextTranslatorConfig {
         check_size("max_length", m.max_length, INPUT_LENGTHS)?;
         check_size("num_decoder_layers", m.num_decoder_layers, SMALL_COUNTS)?;
         m.decoder().check().map_err(|error| layer_error_message(&error))?;
+        let is_autoencoder = self.model_type == ModelKind::Autoencoder.model_type();
+        match m.options.bottleneck {
+            Some(width) if is_autoencoder => check_size("bottleneck", width, SMALL_COUNTS)?,
+            None if !is_autoencoder => {}
+            _ => {
+                return Err(tr!(
+                    "bottleneck: expected one in autoencoders and in no other model",
+                    "bottleneck: オートエンコーダーには必要で、ほかのモデルにはないはずです"
+                ));
+            }
+        }
         if m.joint_vocabulary && m.source_vocab_size != m.target_vocab_size {
             let [a, b] = [m.source_vocab_size, m.target_vocab_size];
             return Err(tr!(

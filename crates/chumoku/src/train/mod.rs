@@ -56,7 +56,7 @@
 //! - `strongest_ngrams`: strongest n-grams of each class
 //! - `tag`: training a tagger; its parts are in `tag/`
 //! - `target`: prediction targets
-//! - `text_cards`: model cards of translators and language models
+//! - `text_cards`: model cards of translators, autoencoders and language models
 //! - `text_scores`: scores of translators and language models
 //! - `token_windows`: windows of documents
 //! - `train_event`: progress events
@@ -64,7 +64,7 @@
 //! - `trainable`: the trait of a trainable task
 //! - `training`: inputs and end of a run
 //! - `training_data`: training, validation and test rows
-//! - `translator`: training a translator
+//! - `translator`: training a translator or an autoencoder
 //! - `tune`: search for settings
 //! - `tuning_report`: results of a search
 //! - `weights_observer`: observers of the weights of a run
@@ -181,7 +181,7 @@ pub use trainable::Metric;
 pub use training::{TrainOutcome, Training};
 pub use training_data::{ContinuedData, TrainingData};
 pub use training_texts::TrainingTexts;
-pub use translator::{TranslatorOutcome, TranslatorPlan, train_translator};
+pub use translator::{AutoencoderOutcome, TranslatorOutcome, TranslatorPlan, train_autoencoder, train_translator};
 pub use tune::{TuneBudget, check_tune, tune, tune_ngrams};
 pub use tuning_report::{TrialRow, best_trials, gain_sentences};
 pub use weights_observer::{LogWeights, ObservedNetwork, WeightsObserver};

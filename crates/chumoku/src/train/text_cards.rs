@@ -102,6 +102,76 @@ pub(super) fn translator(
     )
 }
 
+pub(super) fn autoencoder(
+    model: &TextTranslator,
+    width: usize,
+    data: &PairSplit,
+    scores: &TranslationScores,
+    run: &RunFacts<'_>,
+) -> String {
+    let config = &model.config().model;
+    let name = &model.config().names[0];
+    let mut card =
+        run.heading(&tr!("Autoencoder: {name}, {width} numbers", "オートエンコーダー: {name}、{width} 個の数"));
+    let (layers, more) = (config.encoder.num_layers, config.num_decoder_layers);
+    card += &tr!(
+        "A transformer encoder–decoder ({layers} + {more} layers, width {}, {} heads, {} parameters; its tokens are {}) \
+         trained from scratch with Chumoku {}. It writes “{name}” texts again. All that its decoder sees of a text are \
+         {width} numbers: the mean of the encoder’s output after an affine map.\n\n",
+        "トランスフォーマーのエンコーダー・デコーダー（{layers} + {more} 層、幅 {}、ヘッド {}、パラメータ {}、トークンは{}）を \
+         Chumoku {} でゼロから学習し、“{name}” のテキストを復元するようにしたものです。デコーダーがテキストについて受け取るのは {width} 個の数\
+         （エンコーダーの出力の平均をアフィン写像したもの）だけです。\n\n",
+        config.encoder.d_model,
+        config.encoder.num_heads,
+        format_thousands(model.num_parameters()),
+        run.tokens.noun_in(lang()),
+        env!("CARGO_PKG_VERSION")
+    );
+    let texts = format_thousands(scores.pairs);
+    card += &match run.scored_on {
+        "test" => tr!(
+            "## Scores\n\nOn {texts} test texts, which training never saw, with a beam of 5:\n\n",
+            "## 評価\n\n学習に使っていないテストデータ {texts} 個での値（ビーム幅 5）:\n\n"
+        ),
+        "valid" => tr!(
+            "## Scores\n\nOn {texts} validation texts, with a beam of 5 (the texts were also used to choose the model, so \
+             the scores are optimistic):\n\n",
+            "## 評価\n\n検証データ {texts} 個での値（ビーム幅 5。学習の選択に使ったため、楽観的な値です）:\n\n"
+        ),
+        _ => tr!(
+            "## Scores\n\nOn {texts} training texts, with a beam of 5 (there are no others; this says nothing about new \
+             texts):\n\n",
+            "## 評価\n\n学習データ {texts} 個での値（ビーム幅 5。ほかにデータがないためで、新しいテキストについては何も分かりません）:\n\n"
+        ),
+    };
+    card += &tr!(
+        "| | |\n|---|---|\n| reconstructed exactly | {:.1} % |\n| characters right | {:.1} % |\n",
+        "| | |\n|---|---|\n| 完全に復元 | {:.1} % |\n| 正しい文字 | {:.1} % |\n",
+        100.0 * scores.exact,
+        100.0 * scores.character_accuracy.unwrap_or(f64::NAN)
+    );
+    let [train, valid, test] = [&data.train, &data.valid, &data.test].map(|part| format_thousands(part.len()));
+    card += &tr!(
+        "\n## Data\n\n{train} texts to train on, {valid} to validate, {test} to test. SHA-256 of the tokens: `{}`. Seed \
+         {}.\n\n",
+        "\n## データ\n\n学習 {train}、検証 {valid}、テスト {test}。トークンの SHA-256: `{}`。シード {}。\n\n",
+        run.data_sha256,
+        run.seed
+    );
+    for note in &data.notes {
+        let _ = writeln!(card, "- {note}");
+    }
+    card + &tr!(
+        "\n## Limits\n\nThe model reconstructs texts like those it was trained on. Others come out as texts of that kind, \
+         and the model does not say so. Texts of more than {} tokens are truncated.\n\n## Use\n\n```\nchumoku predict \
+         THIS_FOLDER \"some text\"\nchumoku embed THIS_FOLDER \"some text\"\nchumoku eval THIS_FOLDER texts.txt\n```\n",
+        "\n## 限界\n\nこのモデルが復元できるのは、学習データに似たテキストです。ほかのテキストも学習データのようなテキストに変わりますが、\
+         モデルはそれを知らせません。{} トークンを超えるテキストは切り詰めます。\n\n## 使い方\n\n```\nchumoku predict このフォルダ \
+         \"テキスト\"\nchumoku embed このフォルダ \"テキスト\"\nchumoku eval このフォルダ texts.txt\n```\n",
+        config.max_length - 1
+    )
+}
+
 pub(super) fn encoder(
     model: &TextEncoderConfig,
     parameters: usize,

@@ -3,9 +3,12 @@
 use crate::Result;
 use crate::data::SentencePairs;
 use crate::lang::lang;
+use crate::lang::wording::edit_distance;
 use crate::metrics::{Bleu, BleuTokenizer, Chrf};
 use crate::text::unspaced_fraction;
+use crate::text_models::autoencoder::TextAutoencoder;
 use crate::text_models::translator::{TextTranslator, TranslateOptions};
+use chumoku_kernels::parallel;
 use serde::Serialize;
 
 /// The quality of translations.
@@ -24,6 +27,10 @@ pub struct TranslationScores {
     pub chrf_signature: String,
     /// The share of translations that equal the reference.
     pub exact: f64,
+    /// For an autoencoder: 1 minus the edits that turn the reconstructions into their texts, divided by the characters
+    /// of the longer of both. `None` for a translator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub character_accuracy: Option<f64>,
     /// The number of sources that were truncated to the model's context.
     pub cut_sources: usize,
 }
@@ -44,6 +51,7 @@ impl TranslationScores {
             chrf: Chrf.corpus(translations, &[references])?.score,
             chrf_signature: Chrf.signature(1),
             exact: exact as f64 / references.len().max(1) as f64,
+            character_accuracy: None,
             cut_sources: 0,
         })
     }
@@ -62,8 +70,34 @@ impl TranslationScores {
         let texts: Vec<&str> = translations.iter().map(|translation| translation.text()).collect();
         let references: Vec<&str> = pairs.targets.iter().map(String::as_str).collect();
         let cut_sources = translations.iter().filter(|translation| translation.is_truncated).count();
-        Ok(TranslationScores { cut_sources, ..TranslationScores::compare(&texts, &references)? })
+        let is_autoencoder = model.config().model.options.bottleneck.is_some();
+        let character_accuracy = is_autoencoder.then(|| character_accuracy(&texts, &references));
+        Ok(TranslationScores { cut_sources, character_accuracy, ..TranslationScores::compare(&texts, &references)? })
     }
+}
+
+impl TranslationScores {
+    /// Compares texts with their reconstructions by an autoencoder.
+    ///
+    /// # Errors
+    /// As for [`TranslationScores::measure`].
+    pub fn measure_autoencoder(
+        model: &TextAutoencoder,
+        texts: &SentencePairs,
+        options: &TranslateOptions,
+    ) -> Result<TranslationScores> {
+        TranslationScores::measure(&model.0, texts, options)
+    }
+}
+
+/// Returns the share of characters that need no edit (Levenshtein 1966), over all texts.
+fn character_accuracy(texts: &[&str], references: &[&str]) -> f64 {
+    let edits = parallel::map_indices(references.len().min(texts.len()), |i| {
+        let [text, reference] = [texts[i], references[i]].map(|text| text.chars().collect::<Vec<char>>());
+        [edit_distance(&text, &reference), text.len().max(reference.len())]
+    });
+    let [edits, characters] = [0, 1].map(|i| edits.iter().map(|counts| counts[i]).sum::<usize>());
+    1.0 - edits as f64 / characters.max(1) as f64
 }
 
 /// The accuracy of an encoder on masked tokens.
@@ -143,6 +177,15 @@ const UNSPACED_SHARE: f64 = 0.3;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn character_accuracy_counts_edits_in_the_longer_text() {
+        assert_eq!(character_accuracy(&["abcd", "日本"], &["abcd", "日本"]), 1.0);
+        // One replaced, one missing and two surplus characters of 4 + 2 + 3.
+        let accuracy = character_accuracy(&["abxd", "a", "abc"], &["abcd", "ab", "a"]);
+        assert!((accuracy - (1.0 - 4.0 / 9.0)).abs() < 1e-12, "{accuracy}");
+        assert_eq!((character_accuracy(&[""], &["ab"]), character_accuracy(&[], &[])), (0.0, 1.0));
+    }
 
     #[test]
     fn perplexities_share_the_total_loss() {

@@ -1,4 +1,4 @@
-//! Training a translator: tokens of both sides, plan, run and report.
+//! Training a translator or an autoencoder: tokens of both sides, plan, run and report.
 
 use super::display_names::topic_label;
 use super::folder_run::run_in_folder;
@@ -20,6 +20,7 @@ use crate::models::{TranslationBatch, Translator, TranslatorConfig, TranslatorOp
 use crate::nn::{AttentionOptions, EncoderConfig, LayerOptions, Mode, NormOrder, PositionKind};
 use crate::params::{ParamLayout, Params};
 use crate::text::{NormalizationForm, TextTokenizer, TokenizationUnit, TokenizerConfig, unspaced_fraction};
+use crate::text_models::autoencoder::TextAutoencoder;
 use crate::text_models::optimizer_defaults;
 use crate::text_models::translator::{TextTranslator, TextTranslatorConfig, Tokenizers, TranslateOptions};
 use crate::{Error, ModelKind, Result, tr};
@@ -45,6 +46,22 @@ pub struct TranslatorPlan {
 pub struct TranslatorOutcome {
     /// The saved model.
     pub model: TextTranslator,
+    /// The content of `metrics.json`.
+    pub metrics: Value,
+    /// Scores on the test rows, or on the validation rows if there are none.
+    pub test: TranslationScores,
+    /// The best evaluation.
+    pub best: Option<BestEvaluation>,
+    /// True if training was interrupted.
+    pub interrupted: bool,
+}
+
+/// The result of training an autoencoder.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct AutoencoderOutcome {
+    /// The saved model.
+    pub model: TextAutoencoder,
     /// The content of `metrics.json`.
     pub metrics: Value,
     /// Scores on the test rows, or on the validation rows if there are none.
@@ -134,6 +151,14 @@ impl TranslatorPlan {
         };
         TranslatorPlan { model, settings }
     }
+
+    /// Turns the plan into one of an autoencoder. The bottleneck regularizes, and dropout would make codes inexact.
+    fn narrow_to(&mut self, bottleneck: usize) {
+        let model = &mut self.model;
+        model.options.bottleneck = Some(bottleneck);
+        (model.encoder.dropout, model.encoder.attention_dropout, model.embedding_dropout) = (0.0, 0.0, 0.0);
+        self.settings.label_smoothing = 0.0;
+    }
 }
 
 /// Trains a translator and writes the model folder `out`. `names` are the names of source and target.
@@ -144,14 +169,44 @@ impl TranslatorPlan {
 /// # Errors
 /// If the requested tokens are words, the folder cannot be written, a checkpoint does not fit, or the loss is no longer
 /// finite.
-pub fn train_translator(data: &PairSplit, names: [String; 2], mut training: Training<'_>) -> Result<TranslatorOutcome> {
-    let (context, observe) = training.begin(ModelKind::Translator)?;
+pub fn train_translator(data: &PairSplit, names: [String; 2], training: Training<'_>) -> Result<TranslatorOutcome> {
+    train_network(data, names, None, training)
+}
+
+/// Trains an autoencoder on pairs of equal texts, and writes the model folder. All that its decoder sees of a text are
+/// `bottleneck` numbers. `name` is the name of the texts.
+///
+/// # Errors
+/// As for [`train_translator`].
+pub fn train_autoencoder(
+    data: &PairSplit,
+    name: String,
+    bottleneck: usize,
+    training: Training<'_>,
+) -> Result<AutoencoderOutcome> {
+    let TranslatorOutcome { model, metrics, test, best, interrupted } =
+        train_network(data, [name.clone(), name], Some(bottleneck), training)?;
+    Ok(AutoencoderOutcome { model: TextAutoencoder(model), metrics, test, best, interrupted })
+}
+
+/// Trains a translator or, with a bottleneck, an autoencoder.
+fn train_network(
+    data: &PairSplit,
+    names: [String; 2],
+    bottleneck: Option<usize>,
+    mut training: Training<'_>,
+) -> Result<TranslatorOutcome> {
+    let (kind, name) = match bottleneck {
+        None => (ModelKind::Translator, "translate"),
+        Some(_) => (ModelKind::Autoencoder, "autoencode"),
+    };
+    let (context, observe) = training.begin(kind)?;
     let RunContext { options, out, .. } = context;
     let base = ProcessUsage::measure().current;
     if options.tokens == Some(TokenizationUnit::Words) {
         return Err(Error::Setting(tr!(
             "tokens: expected sub-words or characters, found words, which only language models support",
-            "トークン: 単語をトークンにできるのは言語モデルだけです。翻訳モデルはサブワードか文字を読みます"
+            "トークン: 単語をトークンにできるのは言語モデルだけです。サブワードか文字を指定してください"
         )));
     }
     let (tokenizers, unit) = train_tokenizers(&data.train, options.tokens)?;
@@ -162,6 +217,9 @@ pub fn train_translator(data: &PairSplit, names: [String; 2], mut training: Trai
     let total = train.iter().map(|pair| pair[0].len() + pair[1].len()).sum();
     let longest = train.iter().flatten().map(Vec::len).max().unwrap_or(0);
     let mut plan = TranslatorPlan::new(total, unit, longest, vocabularies, is_joint);
+    if let Some(width) = bottleneck {
+        plan.narrow_to(width);
+    }
     options.apply_to(&mut plan.settings);
     let model = Translator::new(plan.model.clone())?;
     let hashes = [tokenizers.source(), &tokenizers.target].map(TextTokenizer::vocabulary_sha256);
@@ -181,7 +239,7 @@ pub fn train_translator(data: &PairSplit, names: [String; 2], mut training: Trai
     let ended = run_in_folder(&task, context, watch, observe)?;
 
     let config = TextTranslatorConfig {
-        model_type: ModelKind::Translator.model_type().into(),
+        model_type: kind.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
         names,
         precision: plan.settings.precision,
@@ -195,7 +253,7 @@ pub fn train_translator(data: &PairSplit, names: [String; 2], mut training: Trai
     let test = TranslationScores::measure(&translator, pairs, &TranslateOptions::default())?;
     let state = &ended.state;
     let metrics = json!({
-        "task": "translate",
+        "task": name,
         "chumoku_version": env!("CARGO_PKG_VERSION"),
         "seed": options.seed,
         "interrupted": ended.interrupted,
@@ -215,7 +273,10 @@ pub fn train_translator(data: &PairSplit, names: [String; 2], mut training: Trai
     });
     let (best, interrupted) = (state.best, ended.interrupted);
     let of = RunFacts { state, interrupted, seed: options.seed, scored_on, data_sha256: &data_sha256, tokens: unit };
-    let card = text_cards::translator(&translator, data, &test, &of);
+    let card = match bottleneck {
+        None => text_cards::translator(&translator, data, &test, &of),
+        Some(width) => text_cards::autoencoder(&translator, width, data, &test, &of),
+    };
     write_folder(out, translator.files()?, &metrics, card)?;
     Ok(TranslatorOutcome { model: translator, metrics, test, best, interrupted })
 }
@@ -299,6 +360,10 @@ impl TranslatorTask<'_> {
                 )
             }
         };
+        let through = model
+            .options
+            .bottleneck
+            .map_or_else(String::new, |width| tr!(", a bottleneck of {width}", "、ボトルネックの幅 {width}"));
         let mut say = |what, text| observe(TrainEvent::Message(what, text));
         let [source, target] = sums;
         say(
@@ -312,8 +377,8 @@ impl TranslatorTask<'_> {
         say(
             topic_label("model"),
             tr!(
-                "{} + {} layers, width {}, {} heads: {} parameters",
-                "{} + {} 層、幅 {}、ヘッド {}、パラメータ {}",
+                "{} + {} layers, width {}, {} heads{through}: {} parameters",
+                "{} + {} 層、幅 {}、ヘッド {}{through}、パラメータ {}",
                 encoder.num_layers,
                 model.num_decoder_layers,
                 encoder.d_model,

@@ -12,14 +12,14 @@ mod tagger;
 
 use crate::args::{EvalArgs, ReadArgs};
 use crate::data::{
-    columns, load_class_rows, load_label_rows, load_number_rows, load_text_documents, load_translation_rows, pairs,
-    read_options,
+    columns, load_autoencoder_rows, load_class_rows, load_label_rows, load_number_rows, load_text_documents,
+    load_translation_rows, pairs, read_options,
 };
 use crate::models::load::report_threshold;
 use crate::models::{load, load_with_training_texts, report_training_overlap};
 use crate::pictures::OutputFiles;
 use crate::progress::{pluralize, report_source_truncation};
-use crate::report::texts::{format_language_scores, format_translation_scores};
+use crate::report::texts::{format_language_scores, format_reconstruction_scores, format_translation_scores};
 use crate::report::training::this_model;
 use crate::report::{classes, labels, numbers, paragraph};
 use crate::{ExitCode, UsageError, threads};
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
         return Err(picture_unavailable().into());
     }
     if args.thresholds.is_given()
-        && matches!(kind, ModelKind::Tagger | ModelKind::Translator | ModelKind::LanguageModel)
+        && matches!(kind, ModelKind::Tagger | ModelKind::Translator | ModelKind::Autoencoder | ModelKind::LanguageModel)
     {
         return Err(UsageError(tr!(
             "--threshold, --precision-at-least: this model predicts no classes; leave them out",
@@ -61,6 +61,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     match kind {
         ModelKind::Tagger => tagger::eval(args, SEED),
         ModelKind::Translator => eval_translator(args),
+        ModelKind::Autoencoder => eval_autoencoder(args),
         ModelKind::LanguageModel => eval_language_model(args),
         // Loading fails with a message for any other kind of model.
         _ => eval_predictor(args),
@@ -121,6 +122,25 @@ fn eval_translator(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     if scores.cut_sources > 0 {
         let most = model.config().model.max_length - 1;
         report_source_truncation(scores.cut_sources, most);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn eval_autoencoder(args: &EvalArgs) -> anyhow::Result<ExitCode> {
+    let model = load::autoencoder(&args.model, args.precision)?;
+    let texts = load_autoencoder_rows(&args.data, &read_options(&args.reading, false)?)?;
+    let scores =
+        TranslationScores::measure_autoencoder(model, &texts.pairs.iter().collect(), &TranslateOptions::default())?;
+    let mut out = stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&scores)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (n, texts, width) = (format_thousands(scores.pairs), pluralize(scores.pairs, "text"), model.width());
+    writeln!(out, "{}\n", tr!("{texts}, through {width} numbers", "{n} 個のテキスト、{width} 個の数を経由"))?;
+    write!(out, "{}", format_reconstruction_scores(&scores))?;
+    if scores.cut_sources > 0 {
+        report_source_truncation(scores.cut_sources, model.limit());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -10,8 +10,8 @@ use chumoku::lang::{lang, sanitize};
 use chumoku::nn::{BackboneConfig, EncoderConfig};
 use chumoku::train::{network_name, network_sizes};
 use chumoku::{
-    AbstentionCalibration, FeatureColumn, ModelKind, NgramClassifier, TextClassifier, TextEmbedder, TextGenerator,
-    TextTagger, TextTranslator, model_file, read_model_folder, tr,
+    AbstentionCalibration, FeatureColumn, ModelKind, NgramClassifier, TextAutoencoder, TextClassifier, TextEmbedder,
+    TextGenerator, TextTagger, TextTranslator, TextTranslatorConfig, model_file, read_model_folder, tr,
 };
 use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
@@ -59,6 +59,7 @@ impl ModelInfo {
             ModelKind::Ngrams => about.ngrams(&NgramClassifier::load(folder)?),
             ModelKind::Tagger => about.tagger(&TextTagger::load(folder)?),
             ModelKind::Translator => about.translator(&TextTranslator::load(folder)?),
+            ModelKind::Autoencoder => about.autoencoder(&TextAutoencoder::load(folder)?),
             ModelKind::LanguageModel => about.generator(&TextGenerator::load(folder)?),
             // Loading fails with a message for any other kind of model.
             _ => about.embedder(&TextEmbedder::load(folder, None)?),
@@ -267,7 +268,19 @@ impl ModelInfo {
         let [source, target] = config.names.each_ref().map(|name| sanitize(name));
         let text = tr!("translates from {source} to {target}", "{source} から {target} への翻訳");
         self.task("translate", &config.chumoku_version, text);
-        self.transformer(&config.model.encoder, model.num_parameters());
+        self.encoder_decoder(config, model.num_parameters());
+    }
+
+    fn autoencoder(&mut self, model: &TextAutoencoder) {
+        let (config, width) = (model.config(), model.width());
+        let text = tr!("writes texts again from {width} numbers", "{width} 個の数からのテキストの復元");
+        self.task("autoencode", &config.chumoku_version, text);
+        self.put("bottleneck", width);
+        self.encoder_decoder(config, model.num_parameters());
+    }
+
+    fn encoder_decoder(&mut self, config: &TextTranslatorConfig, parameters: usize) {
+        self.transformer(&config.model.encoder, parameters);
         let layers = config.model.num_decoder_layers;
         self.line(
             ["decoder", "デコーダー"],
@@ -385,6 +398,8 @@ struct MainMetric {
 /// Returns the main metrics of the model's task.
 fn main_metrics(metrics: &Value) -> Vec<MainMetric> {
     let name = |en, ja| lang().pick(en, ja);
+    let of_autoencoder =
+        [("exact", name("exact", "完全一致"), true), ("character_accuracy", name("characters", "文字"), true)];
     let all = [
         ("accuracy", name("accuracy", "正解率"), true),
         ("micro_f1", name("micro-F1", "ミクロ F1"), true),
@@ -401,5 +416,8 @@ fn main_metrics(metrics: &Value) -> Vec<MainMetric> {
         let value = if is_share { format!("{:.1} %", 100.0 * value) } else { format!("{value:.3}") };
         Some(MainMetric { key, name, value })
     };
-    all.into_iter().filter_map(found).collect()
+    match metrics["task"] == "autoencode" {
+        true => of_autoencoder.into_iter().filter_map(found).collect(),
+        false => all.into_iter().filter_map(found).collect(),
+    }
 }

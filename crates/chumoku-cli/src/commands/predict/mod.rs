@@ -3,8 +3,10 @@
 //!
 //! # Files
 //!
+//! - `autoencoder`: autoencoders
 //! - `tagger`: taggers
 
+mod autoencoder;
 mod tagger;
 
 pub(crate) use tagger::cannot_divide_conll;
@@ -69,9 +71,13 @@ pub(crate) fn run(mut args: PredictArgs) -> anyhow::Result<ExitCode> {
     args.reading.use_training_source(&args.model);
     let args = &args;
     threads::start_pool(args.threads)?;
-    if ModelKind::from_folder(&args.model)? == ModelKind::Tagger {
-        columns::required_columns(&[], &args.set)?;
-        return tagger::predict(args);
+    match ModelKind::from_folder(&args.model)? {
+        ModelKind::Tagger => {
+            columns::required_columns(&[], &args.set)?;
+            return tagger::predict(args);
+        }
+        ModelKind::Autoencoder => return autoencoder::predict(args),
+        _ => {}
     }
     let PredictSetup { predictor, shard } = load_checked(args, false)?;
     let (model, inputs) = (predictor.model(), predictor.inputs());

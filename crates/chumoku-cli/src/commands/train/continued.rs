@@ -32,12 +32,12 @@ pub(super) fn base_model(args: &mut TrainArgs) -> anyhow::Result<Option<(BaseMod
     let known = args.from.as_deref().map(BaseModel::read).transpose()?.flatten();
     if known.is_none()
         && let Some(folder) = &args.from
-        && let Ok(ModelKind::Translator) = ModelKind::from_folder(folder)
+        && let Ok(ModelKind::Translator | ModelKind::Autoencoder) = ModelKind::from_folder(folder)
     {
         let folder = folder.display();
         return Err(UsageError(tr!(
-            "--from {folder}: continued training is not available for translators; train a new model on the old and the new rows together",
-            "--from {folder}: 翻訳モデルは追加学習できません。元のデータと新しいデータを合わせて、学習し直してください"
+            "--from {folder}: continued training is not available for translators and autoencoders; train a new model on the old and the new rows together",
+            "--from {folder}: 翻訳モデルとオートエンコーダーは追加学習できません。元のデータと新しいデータを合わせて、学習し直してください"
         ))
         .into());
     }

@@ -2,6 +2,7 @@
 //!
 //! # Files
 //!
+//! - `autoencode`: autoencoders
 //! - `classify`: one class
 //! - `continued`: continued training
 //! - `hierarchy`: classes in a tree
@@ -13,6 +14,7 @@
 //! - `translate`: translators
 //! - `tune`: `--tune` and `--settings`
 
+pub(super) mod autoencode;
 pub(super) mod classify;
 mod continued;
 mod hierarchy;
@@ -66,15 +68,22 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     let args = &*args;
     let (known, own) = known.map_or((None, None), |(known, task)| (Some(known), Some(task)));
     let task = choose_task(args, own)?;
-    if args.data.is_none() && matches!(task, TaskName::Classify | TaskName::Translate) {
+    if args.data.is_none() && matches!(task, TaskName::Classify | TaskName::Translate | TaskName::Autoencode) {
         check_no_file(args)?;
     }
-    if args.tokens == Some(TokenUnit::Words) && task == TaskName::Translate {
+    if args.bottleneck.is_some() && task != TaskName::Autoencode {
         let problem = tr!(
-            "--tokens words: translators cannot be trained on whole words: a translation could not contain words \
-             outside the vocabulary. Expected subwords or characters",
-            "--tokens words: 翻訳モデルは単語のままでは学習できません。語彙にない単語は訳文に書けません。subwords か characters \
-             を指定してください"
+            "--bottleneck: only for autoencoders; leave it out, or give --task autoencode",
+            "--bottleneck: オートエンコーダーだけで使えます。指定を外すか、--task autoencode を指定してください"
+        );
+        return Err(UsageError(problem).into());
+    }
+    if args.tokens == Some(TokenUnit::Words) && matches!(task, TaskName::Translate | TaskName::Autoencode) {
+        let problem = tr!(
+            "--tokens words: translators and autoencoders cannot be trained on whole words: their texts could not \
+             contain words outside the vocabulary. Expected subwords or characters",
+            "--tokens words: 翻訳モデルとオートエンコーダーは単語のままでは学習できません。語彙にない単語は書けないためです。subwords か \
+             characters を指定してください"
         );
         return Err(UsageError(problem).into());
     }
@@ -151,7 +160,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
         );
         return Err(UsageError(problem).into());
     }
-    if args.folds.is_some() && matches!(task, TaskName::Tag | TaskName::Translate | TaskName::Lm | TaskName::Mlm) {
+    if args.folds.is_some() && !(asks || task == TaskName::Classify) {
         let problem = tr!(
             "--folds: only to predict classes, labels or numbers; leave it out",
             "--folds: クラス、複数のラベル、数値の予測だけで使えます。指定を外してください"
@@ -165,6 +174,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
         TaskName::Score => score::run(args, known.as_ref(), threads),
         TaskName::Tag => tag::run(args, known.as_ref(), threads),
         TaskName::Translate => translate::run(args, threads),
+        TaskName::Autoencode => autoencode::run(args, threads),
         TaskName::Lm => language::run(args, threads),
         TaskName::Mlm => masked::run(args, threads),
     }
@@ -190,6 +200,9 @@ fn choose_task(args: &TrainArgs, own: Option<TaskName>) -> anyhow::Result<TaskNa
     }
     if let Some(task) = own {
         return Ok(task);
+    }
+    if args.bottleneck.is_some() {
+        return Ok(TaskName::Autoencode);
     }
     if args.multi_label.is_given() {
         return Ok(TaskName::Labels);
@@ -230,10 +243,13 @@ fn check_no_file(args: &TrainArgs) -> Result<(), UsageError> {
 
 /// Returns the task of a run on built-in data: the requested one, or that of the requested data.
 fn task_without_data(args: &TrainArgs) -> Result<TaskName, UsageError> {
-    let Some(data) = args.builtin else { return Ok(args.task.unwrap_or(TaskName::Classify)) };
+    let requested = args.task.or(args.bottleneck.map(|_| TaskName::Autoencode));
+    let Some(data) = args.builtin else { return Ok(requested.unwrap_or(TaskName::Classify)) };
     let task = if data == BuiltinData::Dates { TaskName::Translate } else { TaskName::Classify };
     let name = |value: Option<PossibleValue>| value.map_or(String::new(), |value| value.get_name().to_owned());
-    match args.task {
+    match requested {
+        // Every built-in set has texts.
+        Some(TaskName::Autoencode) => Ok(TaskName::Autoencode),
         Some(other) if other != task => {
             let [data, task, other] =
                 [name(data.to_possible_value()), name(task.to_possible_value()), name(other.to_possible_value())];

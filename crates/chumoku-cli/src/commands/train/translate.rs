@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::Instant;
 
 /// Seed of the built-in dates: runs with different seeds train on the same pairs.
-const DATES_SEED: u64 = 0;
+pub(super) const DATES_SEED: u64 = 0;
 
 pub(super) fn run(args: &TrainArgs, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
@@ -48,26 +48,35 @@ fn data(args: &TrainArgs) -> anyhow::Result<(PairSplit, [String; 2])> {
 
 /// Reports rows and lengths.
 fn report_data(data: &PairSplit, names: &[String; 2]) {
-    let [train, valid, test] = [&data.train, &data.valid, &data.test].map(|part| format_thousands(part.len()));
-    let text =
-        tr!("{train} to train on, {valid} to validate, {test} to test", "学習 {train}、検証 {valid}、テスト {test}");
-    print_status(["pairs", "組数"], &text);
-    for (name, texts) in names.iter().zip([&data.train.sources, &data.train.targets]) {
-        let mut lengths: Vec<usize> = texts.iter().map(|text| text.chars().count()).collect();
-        lengths.sort_unstable();
-        let at = |share: usize| lengths.get(lengths.len() * share / 100).copied().unwrap_or(0);
-        let longest = lengths.last().copied().unwrap_or(0);
-        let [median, most, longest] = [at(50), at(90), longest].map(format_thousands);
-        let name = sanitize(name);
-        let text = tr!(
-            "{name}: median {median} characters, 90 % up to {most}, longest {longest}",
-            "{name}: 中央値 {median} 文字、90 % は {most} 文字以下、最長 {longest} 文字"
-        );
-        print_status(["lengths", "長さ"], &text);
-    }
+    report_counts(["pairs", "組数"], data);
+    report_lengths(&names[0], &data.train.sources);
+    report_lengths(&names[1], &data.train.targets);
     for note in &data.notes {
         print_status(["note", "注記"], note);
     }
+}
+
+/// Reports the sizes of training, validation and test set.
+pub(super) fn report_counts(label: [&'static str; 2], data: &PairSplit) {
+    let [train, valid, test] = [&data.train, &data.valid, &data.test].map(|part| format_thousands(part.len()));
+    let text =
+        tr!("{train} to train on, {valid} to validate, {test} to test", "学習 {train}、検証 {valid}、テスト {test}");
+    print_status(label, &text);
+}
+
+/// Reports the lengths of texts.
+pub(super) fn report_lengths(name: &str, texts: &[String]) {
+    let mut lengths: Vec<usize> = texts.iter().map(|text| text.chars().count()).collect();
+    lengths.sort_unstable();
+    let at = |share: usize| lengths.get(lengths.len() * share / 100).copied().unwrap_or(0);
+    let longest = lengths.last().copied().unwrap_or(0);
+    let [median, most, longest] = [at(50), at(90), longest].map(format_thousands);
+    let name = sanitize(name);
+    let text = tr!(
+        "{name}: median {median} characters, 90 % up to {most}, longest {longest}",
+        "{name}: 中央値 {median} 文字、90 % は {most} 文字以下、最長 {longest} 文字"
+    );
+    print_status(["lengths", "長さ"], &text);
 }
 
 /// Number of pairs to print after training.
