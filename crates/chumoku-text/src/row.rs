@@ -125,7 +125,7 @@ pub fn without_columns(row: &str) -> &str {
 
 /// Returns whether a row has feature values.
 #[must_use]
-pub fn has_columns(row: &str) -> bool {
+pub(crate) fn has_columns(row: &str) -> bool {
     row.contains(COLUMN_SEPARATOR)
 }
 
@@ -142,7 +142,7 @@ pub fn column_value(row: &str, index: usize) -> &str {
 
 /// Converts the feature values of a row to a part of its text, so that they count when texts are compared.
 #[must_use]
-pub fn with_visible_columns(row: &str) -> String {
+pub(crate) fn with_visible_columns(row: &str) -> String {
     row.replace(COLUMN_SEPARATOR, " | ")
 }
 

@@ -122,7 +122,9 @@ mod readme {
 }
 
 pub use blend::label_blend::LabelBlend;
-pub use blend::number::{Estimate, NumberBlend, NumberLabel, NumberScale};
+pub use blend::number::NumberBlend;
+pub use blend::number::NumberScale;
+pub use blend::number::{Estimate, NumberLabel};
 pub use chumoku_kernels::{
     Allocator, Isa, Precision, RecurrentCell, active_isa, bf16, f16, isa_named, keep_freed_memory,
 };
@@ -141,11 +143,9 @@ pub use error::{Error, Result};
 pub use inference::stages;
 pub use model_folder::{ModelKind, has_checkpoints, is_model_folder, model_file, model_fingerprint, read_model_folder};
 pub use prediction::Prediction;
-pub use prediction::abstention::{
-    AbstentionCalibration, CoveragePoint, LevelConfidences, PrecisionThreshold, deepest_confident_level,
-    risks_by_coverage,
-};
-pub use prediction::class_thresholds::ClassThresholds;
+pub use prediction::abstention::CoveragePoint;
+pub(crate) use prediction::abstention::deepest_confident_level;
+pub use prediction::abstention::{AbstentionCalibration, LevelConfidences, PrecisionThreshold, risks_by_coverage};
 pub use prediction::decision_rule::{DecisionRule, Optimize};
 pub use prediction::target::PredictionTarget;
 pub use pretrained::ChatMessage;

@@ -108,15 +108,14 @@ mod xlsx;
 
 pub use builtin::{builtin, builtin_names};
 pub use caption::Caption;
-pub use check::{CheckReport, ClaimResult, RowSum, WorstNumber};
+pub use check::WorstNumber;
+pub use check::{CheckReport, ClaimResult, RowSum};
 pub use chumoku::explain::{AttentionKind, HeadLocation, HeadSelection, LossTarget, Truncation};
 pub use example::WorkedExample;
 pub use expansion::{Expansion, ExpansionForm};
 pub use formula::Formula;
 pub use implications::ClaimVerdict;
 pub use mistakes::{LikelyMistake, MistakeKind};
-pub use printed_number::PrintedNumber;
 pub use step_kind::StepKind;
 pub use text::{TraceDetail, TraceOptions};
-pub use trace_steps::{Agreement, CheckKind, Trace, TraceCheck, TraceStep};
-pub use traced_loss::TracedLoss;
+pub use trace_steps::{Agreement, Trace, TraceCheck, TraceStep};

@@ -112,7 +112,7 @@ impl TextClassifier {
     ///
     /// # Errors
     /// As for [`TextClassifier::explain`].
-    pub fn explain_with_method(
+    pub(crate) fn explain_with_method(
         &self,
         text: &str,
         name: &str,

@@ -1,7 +1,6 @@
 //! The result of activation patching: how far the answer moves at each site.
 
 use super::label_probability::LabelProbability;
-use crate::scoring::argmax;
 use crate::sorting::argsort_descending;
 use serde::{Deserialize, Serialize};
 
@@ -100,13 +99,6 @@ impl Patching {
             Some(index) => PatchedSite::FeedForward { layer: index / positions, position: index % positions },
         };
         argsort_descending(&all).into_iter().take(count).map(site).collect()
-    }
-
-    /// Returns the position whose residual stream moves the answer most at each depth.
-    #[must_use]
-    pub fn strongest_positions(&self) -> Vec<usize> {
-        let rows = self.residual.chunks_exact(self.aligned.len().max(1));
-        rows.map(|row| argmax(row) as usize).collect()
     }
 
     /// Checks the lengths of all lists against the shape of the model.

@@ -67,7 +67,7 @@ impl Prediction {
     }
 
     /// Returns the classes by descending probability.
-    pub fn ranked(&self) -> Vec<usize> {
+    pub(crate) fn ranked(&self) -> Vec<usize> {
         sorting::argsort_descending(&self.probabilities)
     }
 }
