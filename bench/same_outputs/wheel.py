@@ -120,7 +120,7 @@ def classifiers():
     told = Events()
     common = {"epochs": 1, "progress": None}
     events = estimator("classifier", chumoku.TextClassifier(epochs=1, seed=7, out=PLACE / "out", progress=told), (texts, labels), test[0][:9])
-    keep("classifier-events", [event for event in told if event["event"] in ("said", "evaluated")])
+    keep("classifier-events", [event for event in told if event["event"] in ("message", "evaluated")])
     keep("classifier-proba", events.predict_proba(test[0]))
     keep("classifier-log-proba", events.predict_log_proba(test[0]))
     keep("classifier-score", [events.score(*test), events.score(*test, sample_weight=range(1, len(test[0]) + 1)), events.n_features_in_])

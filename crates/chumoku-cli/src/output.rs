@@ -86,6 +86,25 @@ impl OutputPath {
         self.0.display()
     }
 
+    /// Returns the extension in lower case.
+    pub(crate) fn extension(&self) -> Option<String> {
+        self.0.extension().map(|extension| extension.to_string_lossy().to_lowercase())
+    }
+
+    /// Refuses a name whose extension is none of `known`; a name without one is accepted. `formats` lists the extensions
+    /// of the command for the message.
+    pub(crate) fn check_extension(&self, known: &[&str], formats: &[&str]) -> Result<(), UsageError> {
+        let formats = formats.join(", ");
+        match self.extension() {
+            Some(extension) if !known.contains(&extension.as_str()) => Err(UsageError(tr!(
+                "--out {}: expected a name that ends in one of {formats}; or choose the format with --format",
+                "--out {}: {formats} のいずれかで終わる名前が必要です。--format で形式を指定することもできます",
+                self.display()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns true if the path is `-`, standard output.
     pub(crate) fn is_standard_output(&self) -> bool {
         self.0.as_os_str() == "-"

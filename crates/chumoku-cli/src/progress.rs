@@ -54,6 +54,8 @@ pub(crate) struct TrainProgress {
 struct EpochCurves {
     losses: Vec<f64>,
     scores: Vec<f64>,
+    /// The epoch of the first loss: not 1 in a resumed run.
+    first_epoch: u64,
     /// The metric of the scores.
     metric: Option<Metric>,
     is_held_out: bool,
@@ -66,7 +68,10 @@ const MIN_CURVE_EPOCHS: usize = 3;
 const CURVE_WIDTH: usize = 30;
 
 impl EpochCurves {
-    fn add(&mut self, loss: f64, metrics: &[Metric], is_held_out: bool) {
+    fn add(&mut self, epoch: u64, loss: f64, metrics: &[Metric], is_held_out: bool) {
+        if self.losses.is_empty() {
+            self.first_epoch = epoch;
+        }
         self.metric = metrics.last().copied();
         self.is_held_out = is_held_out;
         self.losses.push(loss);
@@ -86,8 +91,12 @@ impl EpochCurves {
             true => tr!("validation {}", "検証の{}", metric.name),
             false => tr!("training {}", "学習の{}", metric.name),
         };
+        let since = match self.first_epoch {
+            0 | 1 => String::new(),
+            first => tr!("  from epoch {first}", "  エポック {first} から"),
+        };
         vec![
-            (["loss", "損失"], ends(&self.losses, &|loss| format!("{loss:.3}"))),
+            (["loss", "損失"], ends(&self.losses, &|loss| format!("{loss:.3}")) + &since),
             (["score", "スコア"], format!("{}  {rows}", ends(&self.scores, &score))),
         ]
     }
@@ -192,7 +201,7 @@ impl TrainProgress {
             TrainEvent::Evaluated { epoch, loss, train_accuracy, metrics, is_best, is_held_out } => {
                 self.last_line = Instant::now();
                 self.score = metrics.last().map(format_metric).unwrap_or_default();
-                self.curves.add(loss, metrics, is_held_out);
+                self.curves.add(epoch, loss, metrics, is_held_out);
                 self.print_line(&tr!(
                     "epoch {epoch:>3}  loss {loss:.3}{}{}",
                     "エポック {epoch:>3}  損失 {loss:.3}{}{}",
@@ -437,6 +446,7 @@ mod tests {
             assert_eq!(curves.lines().is_empty(), epoch < MIN_CURVE_EPOCHS, "{epoch}");
             let value = 0.01 * f64::from(epoch as u32);
             curves.add(
+                epoch as u64 + 1,
                 0.75 - 0.5 * value,
                 &[Metric { name: "macro-F1", key: "macro_f1", value, is_share: true }],
                 true,
@@ -447,6 +457,22 @@ mod tests {
         assert!(loss.starts_with('█') && loss.ends_with("▁  0.750 to 0.255"), "{loss}");
         assert!(score.starts_with('▁') && score.ends_with("█  0.0 % to 99.0 %  validation macro-F1"), "{score}");
         assert!(lines.iter().all(|(_, text)| LABEL_WIDTH + text.chars().count() <= WIDTH));
+    }
+
+    /// As docs/training.md says: one bar for each epoch of this run, or for several neighbors in long runs.
+    #[test]
+    fn curves_of_resumed_and_long_runs_say_what_they_show() {
+        let metric = Metric { name: "macro-F1", key: "macro_f1", value: 0.5, is_share: true };
+        let loss_line = |epochs: std::ops::RangeInclusive<u64>| {
+            let mut curves = EpochCurves::default();
+            epochs.for_each(|epoch| curves.add(epoch, 1.0 / epoch as f64, &[metric], true));
+            curves.lines()[0].1.clone()
+        };
+        let bars = |line: &str| line.chars().take_while(|c| !c.is_whitespace()).count();
+        let resumed = loss_line(6..=10);
+        assert!(bars(&resumed) == 5 && resumed.ends_with("0.167 to 0.100  from epoch 6"), "{resumed}");
+        let long = loss_line(1..=60);
+        assert!(bars(&long) == CURVE_WIDTH && long.ends_with("  1.000 to 0.017"), "{long}");
     }
 
     #[test]

@@ -95,7 +95,7 @@ pub(crate) mod reference {
         y.chunks_exact_mut(cols).for_each(softmax_in_place);
     }
 
-    /// Computes [`softmax_forward`] of a single row in place.
+    /// Computes `softmax_forward` of a single row in place.
     pub fn softmax_in_place<T: Real>(x: &mut [T]) {
         let largest = x.iter().copied().fold(T::NEG_INFINITY, T::max);
         let shift = if largest == T::NEG_INFINITY { T::ZERO } else { largest };

@@ -68,10 +68,8 @@ pub use error::NgramError;
 pub use model::{NgramModel, NgramReport};
 pub use target::{NgramTarget, label_ids_of, log_loss};
 pub use tensors::NgramTensors;
-pub use tokens::NgramScheme;
-pub use tokens::words;
-pub use train::NgramData;
-pub use train::WarmStart;
+pub use tokens::{NgramScheme, words};
+pub use train::{NgramData, WarmStart};
 
 use serde::{Deserialize, Serialize};
 

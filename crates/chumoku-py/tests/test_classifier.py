@@ -184,7 +184,7 @@ def test_progress():
     events = []
     small(progress=events.append).fit(*rows())
     kinds = [event["event"] for event in events]
-    assert "ready" in kinds and kinds.count("evaluated") == 2 and "said" in kinds
+    assert "ready" in kinds and kinds.count("evaluated") == 2 and "message" in kinds
     assert 0 <= next(e for e in events if e["event"] == "evaluated")["accuracy"] <= 1
 
     def fails(event):

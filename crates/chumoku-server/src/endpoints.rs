@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_shows_the_host_that_was_asked() {
+    fn the_page_shows_the_requested_host() {
         assert!(docs_page("box.local:80", false).contains("<pre>curl http://box.local:80/predict -H 'Content-Type"));
         assert!(docs_page("box.local:80", true).contains("/predict -H 'Authorization: Bearer KEY' -H"));
     }

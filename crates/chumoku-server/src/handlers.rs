@@ -335,15 +335,15 @@ async fn generate(service: &Arc<Service>, name: Option<&str>, request: RequestFi
             "system と no_chat は同時に使えません（no_chat はチャットテンプレートを無効にします）"
         )));
     }
-    let mut asked_for = Box::new(GenerateRequest { prompt, system, no_chat, max_tokens, sampling, events: None });
+    let mut generate = Box::new(GenerateRequest { prompt, system, no_chat, max_tokens, sampling, events: None });
     let is_stream = request.flag("stream")?.unwrap_or(false);
     if !is_stream {
-        return respond(service, served, loaded, (ModelTask::Generate(asked_for), request)).await;
+        return respond(service, served, loaded, (ModelTask::Generate(generate), request)).await;
     }
     let (send, pieces) = events::channel();
-    asked_for.events = Some(send);
+    generate.events = Some(send);
     let last = |answer: &Value| json!({ "text": "", "stop": answer["stop"], "generated_text": answer["text"] });
     let course = StreamProgress::default();
-    let ending = final_answer(service, loaded, (ModelTask::Generate(asked_for), request), course.clone());
+    let ending = final_answer(service, loaded, (ModelTask::Generate(generate), request), course.clone());
     EventBody::reply(EventSource { events: pieces, final_answer: ending, final_event: last }, course).await
 }

@@ -12,7 +12,7 @@
 //!   always divides into the parts that it was built from.
 //! - [`texts`], [`without_columns`] and [`column_values`] take rows apart without copying. Both texts of a pair lie in
 //!   one string, so spans of tokens are byte ranges of the row.
-//! - [`display`] and [`with_visible_columns`] format rows for users and messages.
+//! - [`display`] and `with_visible_columns` format rows for users and messages.
 //!
 //! A row needs one allocation, and its parts need none. Functions that read no pairs and no feature columns take a
 //! `&str`, because the joined form of a single text is the text itself.

@@ -2,7 +2,7 @@
 
 use crate::width::{align_left, display_width, wrap};
 use chumoku::count::{CountConfig, NetworkCost, NetworkKind, StepCost};
-use chumoku::data::format_thousands_wide as whole;
+use chumoku::data::{format_thousands, format_thousands_wide as whole};
 use chumoku::lang::{Lang, lang};
 use chumoku::{ModelSize, NnError, RecurrentCell, Result, tr};
 use serde_json::to_string;
@@ -201,16 +201,18 @@ fn part_title(part: &str) -> String {
 
 /// Describes the counted network in one line.
 fn headline(config: &CountConfig, count: &NetworkCost) -> String {
-    let CountConfig { batch, length, d_model, num_heads: heads, num_layers: layers, .. } = config;
-    let (name, target) = (network_name(count.network), config.target_length());
+    let CountConfig { num_heads: heads, num_layers: layers, .. } = config;
+    let name = network_name(count.network);
+    let sizes = [config.batch, config.length, config.target_length(), config.d_model];
+    let [batch, length, target, width] = sizes.map(format_thousands);
     let mut line = match config.network {
         NetworkKind::EncoderDecoder => tr!(
-            "{name}: batch {batch}, lengths {length} and {target}, width {d_model}",
-            "{name}: バッチ {batch}、長さ {length} と {target}、幅 {d_model}"
+            "{name}: batch {batch}, lengths {length} and {target}, width {width}",
+            "{name}: バッチ {batch}、長さ {length} と {target}、幅 {width}"
         ),
         _ => tr!(
-            "{name}: batch {batch}, length {length}, width {d_model}",
-            "{name}: バッチ {batch}、長さ {length}、幅 {d_model}"
+            "{name}: batch {batch}, length {length}, width {width}",
+            "{name}: バッチ {batch}、長さ {length}、幅 {width}"
         ),
     };
     if !matches!(config.network, NetworkKind::Recurrent(_) | NetworkKind::AdditiveAttention) {
@@ -272,16 +274,17 @@ fn steps_table(config: &CountConfig, count: &NetworkCost) -> String {
 
     let mut say = |text: String| out += &(wrap_lines(&text) + "\n");
     if let (Some(all), Some(attention)) = (count.quadratic_from, count.attention_quadratic_from) {
-        let (all, attention) = (format!("{all:.0}"), format!("{attention:.0}"));
+        let [all, attention] = [all, attention].map(first_length);
         say(match config.network {
             NetworkKind::Attention | NetworkKind::AdditiveAttention => tr!(
-                "From length {attention} on, the products of queries and keys (n²) cost more than the projections.",
-                "長さ {attention} から、クエリとキーの積 (n²) の計算量が射影を上回ります。"
+                "From length {attention} on, the products of queries and keys (n²) cost at least as much as the \
+                 projections.",
+                "長さ {attention} から、クエリとキーの積 (n²) の計算量が射影以上になります。"
             ),
             _ => tr!(
-                "From length {attention} on, the products of queries and keys (n²) cost more than the projections, and \
-                 from length {all} on more than everything that grows with n.",
-                "クエリとキーの積 (n²) の計算量は、長さ {attention} から射影を、長さ {all} から n に比例するものすべての合計を上回ります。"
+                "From length {attention} on, the products of queries and keys (n²) cost at least as much as the \
+                 projections, and from length {all} on at least as much as everything that grows with n.",
+                "クエリとキーの積 (n²) の計算量は、長さ {attention} から射影以上に、長さ {all} から n に比例するものすべての合計以上になります。"
             ),
         });
     }
@@ -308,10 +311,16 @@ fn steps_table(config: &CountConfig, count: &NetworkCost) -> String {
     out + "\n"
 }
 
+/// Returns the first whole length from a crossover on. Counts that meet at a whole length may differ from it by the
+/// rounding of f64.
+fn first_length(crossover: f64) -> String {
+    whole((crossover * (1.0 - 1e-12)).ceil() as u128)
+}
+
 /// Describes the file of a model.
 fn folder_summary(name: &str, model: &ModelSize) -> String {
-    let tensors = model.tensors;
-    let (parameters, bytes, longest) = (whole(model.parameters), format_bytes(model.bytes), model.max_length);
+    let [tensors, longest] = [model.tensors, model.max_length].map(format_thousands);
+    let (parameters, bytes) = (whole(model.parameters), format_bytes(model.bytes));
     let kind = lang().pick(
         model.kind,
         match model.kind {
@@ -368,10 +377,12 @@ fn side_by_side_table(counts: &[NetworkCost]) -> String {
 
 /// The legend of the letters in formulas.
 fn symbol_legend(config: &CountConfig) -> String {
-    let CountConfig { batch, length, d_model, num_heads, d_ff, vocab_size, .. } = *config;
     let is_recurrent = matches!(config.network, NetworkKind::Recurrent(_));
-    let (target, keys, k) = (config.target_length(), config.keys.unwrap_or(length), config.head_dim());
-    let state = config.hidden_size.unwrap_or(d_model);
+    let sizes = [config.batch, config.length, config.target_length(), config.keys.unwrap_or(config.length)];
+    let [batch, length, target, keys] = sizes.map(format_thousands);
+    let widths = [config.d_model, config.head_dim(), config.d_ff, config.hidden_size.unwrap_or(config.d_model)];
+    let [d_model, k, d_ff, state] = widths.map(format_thousands);
+    let num_heads = format_thousands(config.num_heads);
     let mut items = vec![tr!("B sequences ({batch})", "B 系列 ({batch})")];
     match config.network {
         NetworkKind::EncoderDecoder => items.extend([
@@ -393,9 +404,10 @@ fn symbol_legend(config: &CountConfig) -> String {
             items.push(tr!("f inner width ({d_ff})", "f 内側の幅 ({d_ff})"));
         }
     }
-    if vocab_size > 0 {
-        let tokens = config.target_vocab_size.filter(|_| config.network == NetworkKind::EncoderDecoder);
-        let tokens = tokens.map_or(vocab_size.to_string(), |target| format!("{vocab_size}, {target}"));
+    if config.vocab_size > 0 {
+        let target = config.target_vocab_size.filter(|_| config.network == NetworkKind::EncoderDecoder);
+        let sizes = std::iter::once(config.vocab_size).chain(target).map(format_thousands);
+        let tokens = sizes.collect::<Vec<_>>().join(lang().pick("; ", "、"));
         items.push(tr!("V different tokens ({tokens})", "V 語彙 ({tokens})"));
     }
     let list = items.join(lang().pick(", ", "、"));
@@ -410,6 +422,12 @@ fn wrap_lines(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn crossovers_become_the_first_whole_length() {
+        let found = [85.0 + 1.0 / 3.0, 86.0, 86.000_000_000_001, 1024.5, 2e9].map(first_length);
+        assert_eq!(found, ["86", "86", "86", "1,025", "2,000,000,000"]);
+    }
 
     #[test]
     fn byte_counts_use_powers_of_1024() {

@@ -110,7 +110,8 @@ pub(crate) fn deletion_insertion_figure(e: &Explanation, lang: Lang) -> Option<F
         "予測の根拠となる語から始まる順序ほど、削除の曲線は早く下がり、挿入の曲線は早く上がります（Petsiuk, Das and Saenko 2018）。% は曲線の下の面積（確率の平均）で、\
          削除では小さいほど、挿入では大きいほど良い順序です。",
     );
-    let title = lang.pick("Does the answer rest on these words?", "予測の根拠はこれらの語か").into();
+    let title =
+        lang.pick("Does the network's answer rest on these words?", "ネットワークの予測の根拠はこれらの語か").into();
     let content = Content::Panels(CurvePanels { panels, range: Some([0.0, 1.0]) });
     Some(Figure { title, subtitle: e.text.clone(), notes: vec![note.into()], content, lang })
 }

@@ -388,8 +388,8 @@ fn threshold_note(lang: Lang, threshold: f32, weights: &[Option<f32>]) -> String
         };
     }
     match lang {
-        Lang::En => format!("A line for each share from {percent} % on; the thicker and darker, the larger."),
-        Lang::Ja => format!("{percent} % 以上の割合を線で示します。太く濃いほど大きい値です。"),
+        Lang::En => format!("A line for each share from {percent} % on; the thicker and stronger, the larger."),
+        Lang::Ja => format!("{percent} % 以上の割合を線で示します。太く色が強いほど大きい値です。"),
     }
 }
 

@@ -103,8 +103,16 @@ impl LearningCurves {
 
     fn loss_panel(&self, lang: Lang) -> (String, Curves) {
         let is_of_evaluations = self.evaluations().count() >= MIN_EVALUATIONS;
-        let shown: Vec<&LogRecord> =
+        let mut shown: Vec<&LogRecord> =
             self.records.iter().filter(|record| !is_of_evaluations || record.evaluation.is_some()).collect();
+        // An evaluation after a logged step has the same step and loss: one place of the axis.
+        shown.dedup_by(|next, before| {
+            let is_same = next.step == before.step;
+            if is_same && next.evaluation.is_some() {
+                *before = *next;
+            }
+            is_same
+        });
         let evaluated = |record: &&LogRecord| record.evaluation.as_ref().map_or(f32::NAN, |found| found.loss as f32);
         let series = [
             (lang.pick("training", "学習").to_owned(), shown.iter().map(|record| record.loss as f32).collect()),
@@ -223,6 +231,19 @@ mod tests {
         assert_eq!(loss.series[1].1[1], 0.5);
         let drawn = run.figure(Lang::En).scene().to_svg();
         assert!(!drawn.contains("NaN") && drawn.contains("validation"), "{drawn}");
+    }
+
+    /// An epoch of 50 steps ends with a logged step and an evaluation: the axis has one place for both.
+    #[test]
+    fn each_step_is_one_place_of_the_axis() {
+        let step = |step: u64| serde_json::json!({ "step": step, "epoch": 0, "loss": 3.0 }).to_string();
+        let evaluation =
+            serde_json::json!({ "step": 50, "epoch": 1, "loss": 3.0, "valid_loss": 2.0, "valid_accuracy": 0.5 });
+        let run = load(&[step(50), evaluation.to_string(), step(100)]);
+        let loss = &panels(&run, Lang::En)[0].1;
+        assert_eq!(loss.x.labels, ["50", "100"]);
+        assert_eq!(loss.series[0].1, [3.0, 3.0]);
+        assert_eq!(loss.series[1].1[0], 2.0);
     }
 
     #[test]

@@ -137,7 +137,9 @@ pub use positions::PositionalEncoding;
 pub use saturation::{SATURATION_WIDTHS, Saturation, SoftmaxState};
 pub use spans::{MAX_SPANNED_TEXTS, spans_to_html};
 pub use tagger_spans::{render_tagged, tagged_figure, tagged_to_html};
-pub use terminal::{ColorDepth, TerminalOptions, render, render_alignment, render_lens, render_patching};
+pub use terminal::{
+    ColorDepth, TerminalOptions, render, render_alignment, render_explanation_lens, render_lens, render_patching,
+};
 pub(crate) use width::{
     align_left, align_right, display_width, escape_char, escape_markup, signed_number, truncate, wrap,
 };

@@ -85,6 +85,24 @@ mod tests {
     use chumoku::RecurrentCell;
     use chumoku::count::{CountConfig, NetworkKind};
 
+    /// Returns the ends of a line that connects blocks, or of its head.
+    fn connection(item: &crate::SceneItem) -> Option<[f64; 4]> {
+        match item {
+            crate::SceneItem::Line { ends, stroke: crate::picture::Paint::SecondaryText, .. } => Some(*ends),
+            _ => None,
+        }
+    }
+
+    /// Returns true if two lines cross between their ends. Lines that branch or overlap do not.
+    fn cross(a: [f64; 4], b: [f64; 4]) -> bool {
+        let side = |[x1, y1, x2, y2]: [f64; 4], [x, y]: [f64; 2]| (x2 - x1) * (y - y1) - (y2 - y1) * (x - x1);
+        let separates = |line: [f64; 4], [x1, y1, x2, y2]: [f64; 4]| {
+            let [from, to] = [side(line, [x1, y1]), side(line, [x2, y2])];
+            from * to < 0.0 && from.abs().min(to.abs()) > 1e-6
+        };
+        separates(a, b) && separates(b, a)
+    }
+
     #[test]
     fn every_step_of_every_network_has_a_formula_and_its_parameters() {
         let mut networks = vec![
@@ -127,6 +145,11 @@ mod tests {
                 let svg = scene.to_svg();
                 for (i, block) in map.blocks.iter().enumerate() {
                     assert!(svg.contains(&format!("{} · {}: ", i + 1, block.name)), "{network:?}: {}", block.name);
+                }
+                let lines: Vec<[f64; 4]> = scene.items.iter().filter_map(connection).collect();
+                for (i, a) in lines.iter().enumerate() {
+                    let crossing = lines[..i].iter().find(|b| cross(*a, **b));
+                    assert!(crossing.is_none(), "{network:?}, {norm_order:?}: {a:?} crosses {crossing:?}");
                 }
                 for item in &scene.items {
                     if let crate::SceneItem::Rect { area: [x, y, width, height], .. } = item {

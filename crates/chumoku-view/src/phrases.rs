@@ -75,6 +75,18 @@ pub(crate) fn truncation_note(lang: Lang, cut: &Truncation, kind: ExplanationKin
     }
 }
 
+/// Says which words of a text the model wrote itself, counted from 1.
+pub(crate) fn written_words_note(lang: Lang, first: usize, last: usize) -> String {
+    match first == last {
+        true => tr_in!("The model wrote word {first} itself.", "{first} 番目の語はモデル自身が書いたものです。", lang),
+        false => tr_in!(
+            "The model wrote words {first} to {last} itself.",
+            "{first}〜{last} 番目の語はモデル自身が書いたものです。",
+            lang
+        ),
+    }
+}
+
 pub(crate) fn causal_note(lang: Lang) -> &'static str {
     lang.pick(
         "A word sees itself and the words before it; · marks words it cannot see.",
@@ -151,7 +163,7 @@ pub(crate) fn effect_note(lang: Lang, e: &Explanation, class: &str) -> String {
                  depends on the word. (--target TEXT compares with another text.)"
             ),
             (Lang::Ja, false) => {
-                format!("{method}：{unit}。＋（右・青）は{target}に近づける語、－（左・橙）は遠ざける語。")
+                format!("{method}：{unit}。+（右・青）は{target}に近づける語、-（左・橙）は遠ざける語。")
             }
             (Lang::Ja, true) => format!(
                 "{method}：{unit}（その語があるときとないときのベクトルの比較）。値が大きいほど、ベクトルがその語に依存しています。\
@@ -162,7 +174,7 @@ pub(crate) fn effect_note(lang: Lang, e: &Explanation, class: &str) -> String {
     let class = lang.quoted(class);
     tr_in!(
         "{method}: {unit}. + (right, blue): the word speaks for {class}; - (left, orange): against it.",
-        "{method}：{unit}。＋（右・青）は{class}を支持する語、－（左・橙）は{class}に反対する語。",
+        "{method}：{unit}。+（右・青）は{class}を支持する語、-（左・橙）は{class}に反対する語。",
         lang
     )
 }
@@ -177,7 +189,7 @@ pub(crate) fn column_note(lang: Lang, class: &str) -> String {
     tr_in!(
         "Change of the whole predictor's log-odds compared with the same text without this value. + (right, blue): the value speaks \
              for {class}; - (left, orange): against it.",
-        "その値が欠けているときと比べた、予測全体の対数オッズの変化。＋（右・青）は{class}を支持する値、－（左・橙）は{class}に反対する値。",
+        "その値が欠けているときと比べた、予測全体の対数オッズの変化。+（右・青）は{class}を支持する値、-（左・橙）は{class}に反対する値。",
         lang
     )
 }
@@ -242,25 +254,30 @@ pub(crate) fn curves_note(lang: Lang, curves: &FaithfulnessCurves, class: &str) 
     };
     let [out, back] = [areas(&|curve| curve.deletion_area), areas(&|curve| curve.insertion_area)];
     tr_in!(
-        "Does the answer rest on these words? The network's probability of {class}, on average while words are removed, the largest \
+        "Does the network's answer rest on these words? The network's probability of {class}, on average while words are removed, the largest \
              effect first: {out}; smaller is better. While they are added: {back}; larger is better.",
-        "予測の根拠はこれらの語か：影響の大きい順に語を取り除いていくとき、ネットワークの{class}の確率は平均 {out}で、小さいほど\
+        "ネットワークの予測の根拠はこれらの語か：影響の大きい順に語を取り除いていくとき、ネットワークの{class}の確率は平均 {out}で、小さいほど\
              良い説明です。語を加えていくときは平均 {back}で、大きいほど良い説明です。",
         lang
     )
 }
 
-/// Says in a sentence how far the effects of words can be trusted: after how many words the answer gives way.
+/// Says in a sentence how far the effects of words can be trusted: after how many words the network's answer gives way.
 pub(crate) fn trust_sentence(lang: Lang, e: &Explanation) -> String {
     let class = lang.quoted(&show_controls(&e.attribution.class));
     let Some((curves, own)) = e.attribution.curves.as_ref().and_then(|curves| Some((curves, curves.orders.first()?)))
     else {
-        return lang
-            .pick(
+        let text = match e.layers > 0 {
+            true => lang.pick(
                 "The effect of a word is measured by leaving it out; the attention to it is only a hint.",
                 "語の影響は、その語を除いて測った値です。アテンションは手がかりにすぎません。",
-            )
-            .to_owned();
+            ),
+            false => lang.pick(
+                "The effect of a word is measured by leaving it out.",
+                "語の影響は、その語を除いて測った値です。",
+            ),
+        };
+        return text.to_owned();
     };
     // The number of words after which the probability is nearer to that of an empty text than to that of the text.
     let [text, empty] = [own.deletion.first(), own.deletion.last()].map(|p| p.copied().unwrap_or_default());
@@ -271,9 +288,9 @@ pub(crate) fn trust_sentence(lang: Lang, e: &Explanation) -> String {
     let words = curves.words.last().copied().unwrap_or_default();
     let Some(first) = given_up(own).filter(|_| text - empty > 0.05) else {
         return tr_in!(
-            "Even without any of the {words} words the network's probability of {class} is about the same: the answer rests on no \
-             word.",
-            "{words} 語すべてを除いても、ネットワークの{class}の確率はほとんど変わりません。答えはどの語にも支えられていません。",
+            "Even without any of the {words} words the network's probability of {class} is about the same: the network's answer \
+             rests on no word.",
+            "{words} 語すべてを除いても、ネットワークの{class}の確率はほとんど変わりません。ネットワークの答えはどの語にも支えられていません。",
             lang
         );
     };
@@ -300,10 +317,12 @@ pub(crate) fn trust_sentence(lang: Lang, e: &Explanation) -> String {
 }
 
 /// Explains the two effects of a predictor that has two members.
-pub(crate) fn two_effects_note(lang: Lang) -> &'static str {
-    lang.pick(
-        "The first number and the bar: the transformer by itself. The second: the whole predictor, with the n-gram model.",
-        "左の数字と棒はトランスフォーマー単独、右の数字は n-gram モデルと合わせた予測全体での影響です。",
+pub(crate) fn two_effects_note(lang: Lang, has_attention: bool) -> String {
+    let network = network_name(lang, has_attention);
+    tr_in!(
+        "The first number and the bar: the {network} by itself. The second: the whole predictor, with the n-gram model.",
+        "左の数字と棒は{network}単独、右の数字は n-gram モデルと合わせた予測全体での影響です。",
+        lang
     )
 }
 
@@ -567,6 +586,23 @@ pub(crate) fn alignment_caveat(lang: Lang) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn curves_are_those_of_the_network() {
+        let curve = OrderCurves {
+            order: "leave-one-out".into(),
+            deletion: vec![0.9, 0.1],
+            insertion: vec![0.1, 0.9],
+            deletion_area: 0.5,
+            insertion_area: 0.5,
+        };
+        let curves = FaithfulnessCurves { words: vec![0, 1], orders: vec![curve] };
+        let notes = [Lang::En, Lang::Ja].map(|lang| curves_note(lang, &curves, "pos"));
+        assert!(notes[0].starts_with("Does the network's answer rest on these words?"), "{}", notes[0]);
+        assert!(notes[1].starts_with("ネットワークの予測の根拠"), "{}", notes[1]);
+        assert!(two_effects_note(Lang::En, false).contains("the network by itself"));
+        assert!(two_effects_note(Lang::En, true).contains("the transformer by itself"));
+    }
 
     #[test]
     fn languages_parse_from_codes() {

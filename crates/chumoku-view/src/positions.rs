@@ -356,6 +356,7 @@ fn wavelengths(base: f64, dimensions: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TerminalOptions;
     use chumoku_kernels::{HeadsMut, RotationDirection};
 
     #[test]
@@ -375,6 +376,14 @@ mod tests {
         let Content::Heatmap(map) = encoding.heatmap(Lang::En).content else { panic!("a heatmap") };
         assert_eq!((map.columns.labels[5].as_str(), map.values.len()), ("20", 300));
         assert_eq!(map.value(7, 4), Some(encoding.table()[[7, 10]]));
+        // The terminal heads the columns with the dimensions, also when they take several tables.
+        let head = |encoding: &PositionalEncoding| -> Vec<String> {
+            let text = encoding.heatmap(Lang::En).to_text(&TerminalOptions::default());
+            text.lines().filter_map(|line| Some(line.split_once("dimension → │")?.1.to_owned())).collect()
+        };
+        assert_eq!(head(&encoding), ["    0    1    2    3   10   20"]);
+        encoding.show_dimensions(&[7, 3, 100, 500, 6, 5, 4, 2, 1, 0, 511, 9, 8]).unwrap();
+        assert_eq!(head(&encoding), ["    7    3  100  500    6    5    4", "    2    1    0  511    9    8"]);
         assert!(encoding.show_dimensions(&[512]).is_err());
         // A learned encoding is known at its positions only.
         let learned = PositionalEncoding::learned("m", encoding.table().mapv(|x| x * 0.7));

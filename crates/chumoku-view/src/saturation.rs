@@ -3,7 +3,6 @@
 use crate::figure::{Content, Curves, Figure, FigureAxis};
 use chumoku::lang::Lang;
 use chumoku_kernels::Philox;
-use std::f64::consts::TAU;
 
 /// Widths d_k at which softmax is measured.
 pub const SATURATION_WIDTHS: [usize; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
@@ -35,11 +34,16 @@ impl Saturation {
     #[must_use]
     pub fn measure(seed: u64) -> Saturation {
         let state = |(stream, width): (usize, &usize)| {
-            let mut normal = NormalNumbers { random: Philox::new(seed, stream as u64), count: 0 };
+            let random = Philox::new(seed, stream as u64);
+            let mut count = 0;
+            let mut normal = || {
+                count += 1;
+                f64::from(random.normal(count))
+            };
             let mut means = [SoftmaxState::default(); 2];
             for _ in 0..QUERIES {
-                let query: Vec<f64> = (0..*width).map(|_| normal.draw()).collect();
-                let scores: Vec<f64> = (0..KEYS).map(|_| query.iter().map(|x| x * normal.draw()).sum()).collect();
+                let query: Vec<f64> = (0..*width).map(|_| normal()).collect();
+                let scores: Vec<f64> = (0..KEYS).map(|_| query.iter().map(|x| x * normal()).sum()).collect();
                 for (mean, scale) in means.iter_mut().zip([1.0, 1.0 / (*width as f64).sqrt()]) {
                     let SoftmaxState { largest, jacobian } = state_of(&scores, scale);
                     mean.largest += largest / QUERIES as f64;
@@ -58,30 +62,34 @@ impl Saturation {
             let numbers = self.states.iter().map(|states| number(&states[which]) as f32);
             (lang.pick(name.0, name.1).to_owned(), numbers.collect::<Vec<f32>>())
         };
-        let curves =
-            Curves {
-                x: FigureAxis {
-                    name: lang.pick("d_k, the width of queries and keys", "クエリとキーの次元 d_k").into(),
-                    labels: SATURATION_WIDTHS.iter().map(usize::to_string).collect(),
-                    is_numbered: false,
-                },
-                y: lang.pick("mean over the queries", "クエリについての平均").into(),
-                series: vec![
-                    series(("largest weight, not scaled", "最大の重み（スケーリングなし）"), 0, |state| state.largest),
-                    series(("largest weight, scaled by 1/√d_k", "最大の重み（1/√d_k 倍）"), 1, |state| {
-                        state.largest
-                    }),
-                    series(("gradient, not scaled", "勾配（スケーリングなし）"), 0, |state| state.jacobian),
-                    series(("gradient, scaled by 1/√d_k", "勾配（1/√d_k 倍）"), 1, |state| state.jacobian),
-                ],
-                between: Vec::new(),
-                is_logarithmic: false,
-                spread: Vec::new(),
-            };
+        let curves = Curves {
+            x: FigureAxis {
+                name: "d_k".into(),
+                labels: SATURATION_WIDTHS.iter().map(usize::to_string).collect(),
+                is_numbered: false,
+            },
+            y: lang.pick("mean over the queries", "クエリについての平均").into(),
+            series: vec![
+                // Short enough for all columns to fit in a terminal.
+                series(("weight, unscaled", "重み（そのまま）"), 0, |state| state.largest),
+                series(("weight, scaled", "重み（1/√d_k）"), 1, |state| state.largest),
+                series(("gradient, unscaled", "勾配（そのまま）"), 0, |state| state.jacobian),
+                series(("gradient, scaled", "勾配（1/√d_k）"), 1, |state| state.jacobian),
+            ],
+            between: Vec::new(),
+            is_logarithmic: false,
+            spread: Vec::new(),
+        };
         let subtitle = tr_in!(
-            "{QUERIES} random queries with {KEYS} keys each; numbers of mean 0 and variance 1. The gradient is the length of softmax’s Jacobian.",
-            "乱数のクエリ {QUERIES} 個、キーは {KEYS} 個ずつ（各要素は平均 0、分散 1）。勾配はソフトマックスのヤコビ行列の大きさ。",
+            "{QUERIES} random queries with {KEYS} keys each; numbers of mean 0 and variance 1",
+            "乱数のクエリ {QUERIES} 個、キーは {KEYS} 個ずつ（各要素は平均 0、分散 1）",
             lang
+        );
+        let note = lang.pick(
+            "d_k is the width of queries and keys. The weight is the largest of a query, and the gradient the length of \
+             softmax’s Jacobian. Scaled scores are multiplied by 1/√d_k.",
+            "d_k はクエリとキーの次元。重みはクエリごとの最大の重み、勾配はソフトマックスのヤコビ行列の大きさ。「1/√d_k」はスコアを 1/√d_k 倍したもの、\
+             「そのまま」はスケーリングしないもの。",
         );
         Figure {
             title: lang
@@ -91,7 +99,7 @@ impl Saturation {
                 )
                 .into(),
             subtitle,
-            notes: Vec::new(),
+            notes: vec![note.to_owned()],
             content: Content::Curves(curves),
             lang,
         }
@@ -112,24 +120,11 @@ fn state_of(scores: &[f64], scale: f64) -> SoftmaxState {
     SoftmaxState { largest: weights.iter().copied().fold(0.0, f64::max), jacobian: squares.sqrt() }
 }
 
-/// A stream of normally distributed numbers (Box and Muller 1958).
-struct NormalNumbers {
-    random: Philox,
-    count: u64,
-}
-
-impl NormalNumbers {
-    fn draw(&mut self) -> f64 {
-        self.count += 2;
-        let [u, v] = [self.count - 1, self.count].map(|at| f64::from(self.random.uniform(at)));
-        // The logarithm of 0 would be infinite.
-        (-2.0 * (1.0 - u).max(f64::MIN_POSITIVE).ln()).sqrt() * (TAU * v).cos()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TerminalOptions;
+    use crate::width::display_width;
 
     #[test]
     fn scores_saturate_only_without_the_scale() {
@@ -144,6 +139,20 @@ mod tests {
         // The variance of q · k is d_k, so that scaled scores vary as much at every width.
         for states in &states[4..] {
             assert!((states[1].largest - scaled.largest).abs() < 0.05, "{states:?}");
+        }
+    }
+
+    #[test]
+    fn the_table_has_all_columns_in_80_columns() {
+        let found = Saturation::measure(1);
+        for lang in [Lang::En, Lang::Ja] {
+            let text = found.figure(lang).to_text(&TerminalOptions { lang, ..TerminalOptions::default() });
+            assert!(text.lines().all(|line| display_width(line) <= 80) && !text.contains('…'), "{text}");
+            let numbers = [found.states[10][0].largest, found.states[10][1].jacobian].map(|x| format!("{x:.4}"));
+            assert!(numbers.iter().all(|x| text.contains(x)), "{text}");
+            // A note on columns that do not fit names no flag, because `trace` has others than most commands.
+            let narrow = found.figure(lang).to_text(&TerminalOptions { lang, width: 40, ..TerminalOptions::default() });
+            assert!(narrow.contains("HTML") && narrow.contains("JSON") && !narrow.contains("--"), "{narrow}");
         }
     }
 

@@ -122,9 +122,7 @@ mod readme {
 }
 
 pub use blend::label_blend::LabelBlend;
-pub use blend::number::NumberBlend;
-pub use blend::number::NumberScale;
-pub use blend::number::{Estimate, NumberLabel};
+pub use blend::number::{Estimate, NumberBlend, NumberLabel, NumberScale};
 pub use chumoku_kernels::{
     Allocator, Isa, Precision, RecurrentCell, active_isa, bf16, f16, isa_named, keep_freed_memory,
 };
@@ -134,9 +132,8 @@ pub(crate) use chumoku_ngrams::{calendar, feature_columns};
 pub use chumoku_nn::{Error as NnError, attention, count, decoding, layers as nn, models, params, sampling};
 pub(crate) use chumoku_text::checksum;
 #[doc(hidden)]
-pub use chumoku_text::sorting;
 pub use chumoku_text::{
-    Lang, data, failpoint, lang, memory, metrics, output, row, set_lang, signals, tokens as text, tr,
+    Lang, data, failpoint, lang, memory, metrics, output, row, set_lang, signals, sorting, tokens as text, tr,
 };
 pub use crf::TaggerBlend;
 pub use error::{Error, Result};

@@ -35,6 +35,7 @@ pub(crate) use shard::{JoinArgs, Shard};
 pub(crate) use train::{Architecture, BuiltinData, TaskName, TokenUnit, TrainArgs};
 pub(crate) use vectors::{EmbedArgs, EmbeddingFormat, NearestArgs};
 
+use crate::UsageError;
 use crate::output::{NamedFiles, OutputKind, OutputPath};
 use crate::terminal::terminal_options;
 use chumoku::answers::{LabelThreshold, PredictOptions, ThresholdOptions};
@@ -121,7 +122,7 @@ pub(crate) enum Command {
     Join(JoinArgs),
     /// Find wrong labels, duplicates and broken texts in a labeled file, and texts to label next
     Doctor(DoctorArgs),
-    /// Compute text embeddings with a pretrained encoder
+    /// Compute text embeddings with a pretrained encoder or a classifier trained here
     Embed(EmbedArgs),
     /// Semantic search over a file
     Nearest(NearestArgs),
@@ -337,11 +338,27 @@ impl ReadArgs {
         flags.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
     }
 
+    /// Refuses flags on reading a file for a command on built-in data.
+    pub(crate) fn check_no_file(&self) -> Result<(), UsageError> {
+        match self.first_flag() {
+            Some(flag) => Err(file_flag_error(flag)),
+            None => Ok(()),
+        }
+    }
+
     /// Buffers piped data so that it can be read twice; `-` becomes the name of standard input.
     pub(crate) fn buffer_pipe(&mut self, data: &mut PathBuf) -> Result<(), DataError> {
         *data = self.pipe_buffer.capture(data)?;
         Ok(())
     }
+}
+
+/// Returns the error for a flag on a file in a command on built-in data.
+pub(crate) fn file_flag_error(flag: &str) -> UsageError {
+    UsageError(chumoku::tr!(
+        "{flag} is for a data file, and the built-in data has none; name a file, or leave {flag} out",
+        "{flag} はデータのファイルのためのもので、内蔵のデータでは使えません。ファイルを指定するか、{flag} を外してください"
+    ))
 }
 
 /// Format of a data file.

@@ -1,6 +1,7 @@
 //! Flags of the commands about numbers: `check`, `trace`, `count`.
 
 use super::{PictureArgs, Precision};
+use crate::UsageError;
 use crate::output::{OutputPath, file_or_standard_output};
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
@@ -117,12 +118,7 @@ pub(crate) struct TraceArgs {
 impl TraceArgs {
     /// Returns the format of `--format` or, without it, that of the extension of `--out`.
     pub(crate) fn format(&self) -> TraceFormat {
-        let ending = self
-            .out
-            .as_ref()
-            .and_then(|out| out.as_path().extension())
-            .map(|ending| ending.to_string_lossy().to_lowercase());
-        let of_file = || match ending.as_deref()? {
+        let of_file = || match self.out.as_ref()?.extension()?.as_str() {
             "md" | "markdown" => Some(TraceFormat::Md),
             "html" | "htm" => Some(TraceFormat::Html),
             "tex" => Some(TraceFormat::Latex),
@@ -131,6 +127,16 @@ impl TraceArgs {
             _ => None,
         };
         self.format.or_else(of_file).unwrap_or(TraceFormat::Text)
+    }
+
+    /// Refuses a file name of a format that traces do not have, such as `trace.pdf`.
+    pub(crate) fn check_out(&self) -> Result<(), UsageError> {
+        match &self.out {
+            Some(out) if self.format.is_none() && self.format() == TraceFormat::Text => {
+                out.check_extension(&["txt", "text"], &[".txt", ".md", ".html", ".tex", ".json", ".xlsx"])
+            }
+            _ => Ok(()),
+        }
     }
 }
 

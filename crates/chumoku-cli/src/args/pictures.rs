@@ -357,9 +357,9 @@ pub(crate) struct ExplainArgs {
     /// as it is, 1 gives the answer to the other text.
     #[arg(long, value_name = "TEXT", conflicts_with_all = COMPARE_ARGS)]
     pub(crate) patch: Option<String>,
-    /// With --patch, the tokens of both texts that belong together, from 1, such as 1-4:1-4,6:7
+    /// With --patch, the tokens of both texts that are aligned, from 1, such as 1-4:1-4,6:7
     ///
-    /// Texts with as many tokens need none: their tokens belong together one by one.
+    /// Texts with the same number of tokens are aligned by position.
     #[arg(long, value_name = "TOKENS", requires = "patch", value_delimiter = ',', value_parser = parse_aligned_tokens)]
     pub(crate) align: Vec<AlignedTokens>,
     /// With a language model, let it write up to N tokens first, and show the attention of each of them too

@@ -21,7 +21,7 @@ pub(crate) enum EmbeddingFormat {
 #[derive(Debug, ClapArgs)]
 #[command(mut_arg("format", |format| format.long("input-format")))]
 pub(crate) struct EmbedArgs {
-    /// Folder of a pretrained encoder, as Hugging Face libraries write it, or of a trained classifier
+    /// Folder of a pretrained encoder, as Hugging Face libraries write it, or of a classifier trained here with a network
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     /// Texts; without texts or --input, reads lines or a table from standard input
@@ -47,7 +47,8 @@ pub(crate) struct EmbedArgs {
     /// Keep the model's vector lengths, instead of normalizing vectors to length 1
     #[arg(long)]
     pub(crate) no_normalize: bool,
-    /// Precision of matrix products (default: highest, or high if the weights are 16-bit)
+    /// Precision of matrix products (default: that of training; for published models highest, or high if their weights
+    /// are 16-bit)
     #[arg(long, value_enum)]
     pub(crate) precision: Option<Precision>,
     /// Number of threads (default: the physical cores this process may use)
@@ -57,7 +58,7 @@ pub(crate) struct EmbedArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct NearestArgs {
-    /// Folder of a pretrained encoder, as Hugging Face libraries write it, or of a trained classifier
+    /// Folder of a pretrained encoder, as Hugging Face libraries write it, or of a classifier trained here with a network
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     /// Texts to search for
@@ -77,7 +78,8 @@ pub(crate) struct NearestArgs {
     /// Name of the model's prompt, put before each row (default: document, passage or corpus, if the model has it)
     #[arg(long, value_name = "NAME")]
     pub(crate) corpus_prompt: Option<String>,
-    /// Precision of matrix products (default: highest, or high if the weights are 16-bit)
+    /// Precision of matrix products (default: that of training; for published models highest, or high if their weights
+    /// are 16-bit)
     #[arg(long, value_enum)]
     pub(crate) precision: Option<Precision>,
     /// Number of threads (default: the physical cores this process may use)

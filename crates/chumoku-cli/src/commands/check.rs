@@ -2,7 +2,7 @@
 
 use crate::ExitCode;
 use crate::args::CheckArgs;
-use chumoku_view::trace::WorkedExample;
+use chumoku_view::trace::open_example;
 use std::io::{Write, stdout};
 use std::path::Path;
 
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
 /// Prints the checks of a file, and returns true if all of them pass.
 fn check(path: &Path, json: bool) -> anyhow::Result<bool> {
     let file = path.display().to_string();
-    let example = WorkedExample::open(path)?;
+    let example = open_example(path)?;
     let checked = example.check().map_err(|problem| {
         let (doing, file) = ("checking", file.clone());
         chumoku::Error::Example { action: doing, file, problem }

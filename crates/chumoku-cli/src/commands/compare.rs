@@ -29,7 +29,10 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         args.reading.buffer_pipe(data)?;
     }
     let data = match &args.data {
-        None => builtin_reviews(),
+        None => {
+            args.reading.check_no_file()?;
+            builtin_reviews()
+        }
         Some(path) => TrainingData::new(&load_class_rows(path, &read_options(&args.reading, true)?)?, None, None)?,
     };
     report_class_rows(&data);
@@ -49,6 +52,10 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
             progress.finish();
             let text = tr!("sweep {sweep} of {of} over all lengths", "すべての長さを通して {of} 回中 {sweep} 回目");
             print_status(["timing", "計測"], &text);
+        }
+        CompareEvent::TimingEstimated(time) => {
+            let time = format_duration(time);
+            print_status(["timing", "計測"], &tr!("expected time {time} more", "予想時間 あと {time}"));
         }
         _ => {}
     });

@@ -11,12 +11,14 @@ use chumoku::tensors::{Tensor, TensorFile};
 use chumoku::{EmbedOptions, tr};
 use serde_json::{Map, Value};
 use std::io::{IsTerminal, Write, stdout};
-use std::path::Path;
 
 pub(crate) fn run(args: &EmbedArgs) -> anyhow::Result<ExitCode> {
     threads::start_pool(args.threads)?;
     let out = output::output_file(&args.out);
-    let format = args.format.unwrap_or_else(|| EmbeddingFormat::from_path(out.map(OutputPath::as_path)));
+    let format = match args.format {
+        Some(format) => format,
+        None => out.map_or(Ok(EmbeddingFormat::Jsonl), EmbeddingFormat::from_path)?,
+    };
     if out.is_none() && format != EmbeddingFormat::Jsonl && stdout().is_terminal() {
         let problem = tr!(
             "--format: this format is binary and cannot be shown in a terminal; name a file with --out",
@@ -87,12 +89,15 @@ fn json_line<'a>(text: &str, vector: impl Iterator<Item = &'a f32>) -> Map<Strin
 }
 
 impl EmbeddingFormat {
-    /// Returns the format that a file name asks for.
-    fn from_path(out: Option<&Path>) -> Self {
-        match out.and_then(Path::extension).and_then(|ending| ending.to_str()) {
-            Some("npy") => EmbeddingFormat::Npy,
-            Some("safetensors") => EmbeddingFormat::Safetensors,
-            _ => EmbeddingFormat::Jsonl,
+    /// Returns the format of a file name. Refuses a name of another format, such as `vectors.csv`.
+    fn from_path(out: &OutputPath) -> Result<Self, UsageError> {
+        match out.extension().as_deref() {
+            Some("npy") => Ok(EmbeddingFormat::Npy),
+            Some("safetensors") => Ok(EmbeddingFormat::Safetensors),
+            _ => {
+                let known = ["jsonl", "ndjson", "json", "txt"];
+                out.check_extension(&known, &[".jsonl", ".npy", ".safetensors"]).map(|()| EmbeddingFormat::Jsonl)
+            }
         }
     }
 }

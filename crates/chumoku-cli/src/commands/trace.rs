@@ -12,13 +12,14 @@ use crate::terminal::terminal_options;
 use crate::{ExitCode, UsageError, threads};
 use chumoku::models::TranslatorAttention;
 use chumoku::{ModelKind, row, tr};
-use chumoku_view::trace::{self, HeadSelection, TraceOptions, WorkedExample, builtin};
+use chumoku_view::trace::{self, HeadSelection, TraceOptions, builtin, open_example};
 use chumoku_view::{Figure, Lang, TerminalOptions, figures_to_html};
 use serde_json::Value;
 use std::io::{IsTerminal, Write, stdout};
 
 pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     let lang = chumoku::lang::lang();
+    args.check_out()?;
     if let (Some(beam), Some(folder), Some(text)) = (args.beam, &args.model, &args.text) {
         return beam_search::run(args, beam, (folder.as_path(), text.as_str()));
     }
@@ -191,7 +192,7 @@ fn trace_model(args: &TraceArgs) -> anyhow::Result<trace::Trace> {
 fn build_trace(args: &TraceArgs) -> anyhow::Result<trace::Trace> {
     let (name, example) = match (&args.example, &args.input) {
         (Some(name), _) => (name.clone(), builtin(name)?),
-        (None, Some(path)) => (path.display().to_string(), WorkedExample::open(path)?),
+        (None, Some(path)) => (path.display().to_string(), open_example(path)?),
         (None, None) => return trace_model(args),
     };
     let fault = |problem: String| chumoku::Error::Example { action: "tracing", file: name.clone(), problem };

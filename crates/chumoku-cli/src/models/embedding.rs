@@ -1,6 +1,7 @@
 //! Models that compute vectors of texts, and embedding with progress.
 
 use super::load;
+use crate::UsageError;
 use crate::args::Precision;
 use crate::data::report_skipped;
 use crate::progress::{RowProgress, pluralize, print_status};
@@ -22,15 +23,29 @@ pub(crate) enum VectorModel {
 
 impl VectorModel {
     /// Loads a model, and reports how tokens become a vector.
-    pub(crate) fn load(folder: &Path, precision: Option<Precision>) -> Result<VectorModel> {
-        if matches!(ModelKind::from_folder(folder), Ok(ModelKind::Classifier)) {
-            let model = VectorModel::Classifier(load::classifier(folder, precision)?);
-            let message = tr!(
-                "a classifier: each vector is the input of the network's last layer",
-                "分類器です。ネットワークの最後の層への入力をベクトルとします"
-            );
-            print_status(["vectors", "ベクトル"], &message);
-            return Ok(model);
+    ///
+    /// # Errors
+    /// If the model has no vectors of texts, or cannot be read.
+    pub(crate) fn load(folder: &Path, precision: Option<Precision>) -> anyhow::Result<VectorModel> {
+        match ModelKind::from_folder(folder) {
+            Ok(ModelKind::Classifier) => {
+                let model = VectorModel::Classifier(load::classifier(folder, precision)?);
+                let message = tr!(
+                    "a classifier: each vector is the input of the network's last layer",
+                    "分類器です。ネットワークの最後の層への入力をベクトルとします"
+                );
+                print_status(["vectors", "ベクトル"], &message);
+                return Ok(model);
+            }
+            Ok(kind) if kind != ModelKind::Encoder => {
+                let (folder, found) = (folder.display(), kind.describe());
+                let problem = tr!(
+                    "{folder}: expected a pretrained encoder or a classifier with a network, found {found}",
+                    "{folder}: 事前学習済みのエンコーダーか、ネットワークのある分類器が必要ですが、{found}です"
+                );
+                return Err(UsageError(problem).into());
+            }
+            _ => {}
         }
         let model = load::embedder(folder, precision)?;
         report_pooling(model);

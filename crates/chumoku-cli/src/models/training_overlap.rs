@@ -2,7 +2,7 @@
 
 use crate::progress::print_status;
 use chumoku::data::format_thousands;
-use chumoku::train::SeenTexts;
+use chumoku::train::TrainingTexts;
 use chumoku::{read_model_folder, tr};
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use std::path::Path;
 pub(crate) fn load_with_training_texts<M>(
     folder: &Path,
     mut load: impl FnMut() -> anyhow::Result<M>,
-) -> anyhow::Result<(M, Option<SeenTexts>)> {
-    read_model_folder(folder, || Ok((load()?, SeenTexts::load(folder)?)))
+) -> anyhow::Result<(M, Option<TrainingTexts>)> {
+    read_model_folder(folder, || Ok((load()?, TrainingTexts::load(folder)?)))
 }
 
 /// Counts the rows whose text is among the training texts, if these are known, and warns if there are any.
-pub(crate) fn report_training_overlap(training_texts: Option<&SeenTexts>, texts: &[&str]) -> Option<usize> {
+pub(crate) fn report_training_overlap(training_texts: Option<&TrainingTexts>, texts: &[&str]) -> Option<usize> {
     let overlap = training_texts.map(|training_texts| training_texts.count(texts));
     if let Some(n) = overlap.filter(|&n| n > 0) {
         let rows = format_thousands(texts.len());

@@ -95,6 +95,10 @@ fn break_units(text: &str, phrases: bool) -> Vec<String> {
             Some(_) if c == ' ' || NO_LINE_BEGINS_WITH.contains(c) => true,
             Some(before) if NO_LINE_ENDS_WITH.contains(before) => true,
             Some(before) if is_katakana(before) && is_katakana(c) => true,
+            // A count stays whole: 二つ目, 2 つ目.
+            Some(before) if c == 'つ' && "一二三四五六七八九".contains(before) || c == '目' && before == 'つ' => {
+                true
+            }
             Some(before) if phrases => {
                 let ends_phrase = PHRASE_ENDS.contains(before) || is_hiragana(before) && !is_hiragana(c);
                 !ends_phrase && !NO_LINE_ENDS_WITH.contains(c)
@@ -281,6 +285,13 @@ mod tests {
             let lines = wrap_phrases(text, width);
             assert!(lines.lines().all(|line| line.width() <= width), "{lines}");
             assert_eq!(lines.replace(['\n', ' '], ""), text.replace(' ', ""));
+        }
+        // A count stays whole.
+        for text in ["テキスト対の二つ目", "テキストの組の 2 つ目"] {
+            for width in 6..text.width() {
+                let lines = [wrap(text, width), wrap_phrases(text, width)].concat();
+                assert!(!lines.contains("二\n") && !lines.contains("つ\n") && !lines.contains("2\n"), "{lines}");
+            }
         }
         // A phrase that is wider than a line is broken anywhere.
         assert_eq!(wrap_phrases("事前学習済みの", 8), "事前学習\n済みの");

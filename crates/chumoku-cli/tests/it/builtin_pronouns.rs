@@ -47,6 +47,17 @@ fn only_the_transformer_knows_what_it_means() {
     assert!(line("loss  ").contains('█') && line("score ").contains("validation macro-F1"), "{run:#?}");
 }
 
+/// N-grams at chance say nothing about what a transformer or an encoder would add.
+#[test]
+fn no_gain_is_promised_at_chance() {
+    let place = TestDir::new();
+    let run = place.run(&["train", "--epochs", "1", "--out", "it"]).assert_success();
+    assert!(!run.stderr.contains("offer ") && !run.stdout.contains("--from FOLDER"), "{run:#?}");
+    let run = place.run(&["train", "--model", "ngrams", "--out", "ngrams"]).assert_success();
+    let advice = run.stdout.lines().last().unwrap();
+    assert!(advice.contains("better than guessing") && !advice.contains("--from FOLDER"), "{run:#?}");
+}
+
 /// The learning curves of every kind of network are drawn from its log. Without an epoch there is nothing to draw.
 #[test]
 fn learning_curves_are_drawn_for_every_task() {
@@ -102,7 +113,8 @@ fn coin_flips_are_memorized_and_not_predicted() {
     let place = TestDir::new();
     let settings = ["--model", "transformer", "--settings", "layers=1,width=32,dropout=0", "--epochs", "10"];
     let run = place.run(&[&["train", "--builtin", "coin-flips", "--out", "coin"][..], &settings].concat());
-    assert!(run.assert_success().stderr.contains("from which nothing can be learned"));
+    let run = run.assert_success();
+    assert!(run.stderr.contains("from which nothing can be learned"));
     let log = place.read("coin/log.jsonl");
     let last = log.lines().rfind(|line| line.contains("train_accuracy")).unwrap();
     let last: serde_json::Value = serde_json::from_str(last).unwrap();
@@ -112,4 +124,5 @@ fn coin_flips_are_memorized_and_not_predicted() {
     assert!((0.36..0.64).contains(&valid), "{last}");
     let test = place.json("coin/metrics.json")["scores"]["accuracy"].as_f64().unwrap();
     assert!((0.36..0.64).contains(&test), "{test}");
+    assert!(!run.stdout.contains("--from FOLDER"), "{run:#?}");
 }

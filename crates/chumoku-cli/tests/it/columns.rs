@@ -152,7 +152,7 @@ fn a_network_uses_feature_columns_and_reports_in_both_languages() {
     let shown = place.run(&page).assert_success();
     assert!(shown.stdout.contains("テキスト以外の列が「dear」の予測に与える影響"), "{shown:#?}");
     let page = place.read("why.html");
-    assert!(page.contains("said_columns") && page.contains("5500"), "the page has the columns");
+    assert!(page.contains("column_texts") && page.contains("5500"), "the page has the columns");
     let why = place.run(&[&args[..], &["--json", "-"]].concat()).assert_success().json();
     assert_eq!((&why["words"][5]["text"], why["words"].as_array().unwrap().len()), (&json!("."), 6), "{why}");
     assert!(why["columns"][0]["effect"].as_f64().unwrap() > 0.5, "{}", why["columns"]);

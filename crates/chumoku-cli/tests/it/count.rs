@@ -175,6 +175,37 @@ fn the_output_has_both_languages_and_80_columns() {
     }
 }
 
+/// The named length is the first at which the claim holds, and large sizes have separators.
+#[test]
+fn the_named_length_and_the_letters_are_exact() {
+    let place = TestDir::new();
+    let heads = ["--d-model", "64", "--heads", "3", "--kv-heads", "1", "--head-dim", "16", "--batch", "1"];
+    let network = [&["count", "--network", "attention"][..], &heads].concat();
+    let text = place.run(&network).assert_success().stdout;
+    assert!(text.contains("From length 86 on"), "{text}");
+    let is_claimed = |length: &str| {
+        let json = place.run(&[&network[..], &["--length", length, "--json"]].concat()).assert_success().json();
+        let work = |of_attention: bool| -> u64 {
+            let steps = json["count"]["steps"].as_array().unwrap().iter();
+            let of = steps
+                .filter(|step| ["scores", "weighted sum"].contains(&step["name"].as_str().unwrap()) == of_attention);
+            of.map(|step| step["multiply_adds"].as_u64().unwrap()).sum()
+        };
+        work(true) >= work(false)
+    };
+    assert!(!is_claimed("85") && is_claimed("86"));
+    let sizes = ["--batch", "2000", "--length", "4096", "--d-model", "1024", "--vocab", "50002"];
+    let large = place.run(&[&["count"][..], &sizes].concat()).assert_success().stdout;
+    let words = large.split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in [
+        "transformer: batch 2,000, length 4,096, width 1,024",
+        "B sequences (2,000), n tokens (4,096), m keys (4,096), d width (1,024)",
+        "f inner width (4,096), V different tokens (50,002)",
+    ] {
+        assert!(words.contains(said), "{said}: {large}");
+    }
+}
+
 /// The page and the pictures have a block for every step of the network.
 #[test]
 fn the_map_has_every_block() {

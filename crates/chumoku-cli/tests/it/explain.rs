@@ -304,6 +304,7 @@ fn patching_moves_the_answer_to_that_of_the_other_text() {
     place.run_rejected(&["explain", shared_model(), text, "--patch", longer, "--align", huge], &[huge]);
     place.run_rejected(&["explain", shared_model(), text, "--patch", longer, "--align", "1-2:1-3"], &["1-2:1-3"]);
     place.run_rejected(&["explain", shared_model(), text, "--align", "1:1"], &["--patch"]);
+    place.run_rejected(&["explain", shared_model(), text, "--patch", " "], &["--patch: the other text is empty"]);
 }
 
 #[test]
@@ -340,7 +341,7 @@ fn labels_and_numbers_are_patched() {
     let words = [["bad", "dirty", "rude", "slow"], ["good", "clean", "kind", "quick"]];
     let rows = |answer: fn(bool, bool) -> String| -> String {
         let row = |i: usize| {
-            let (room, staff) = (i % 2 == 1, i % 3 > 0);
+            let (room, staff) = (!i.is_multiple_of(2), !i.is_multiple_of(3));
             let [a, b] = [words[usize::from(room)][i / 2 % 4], words[usize::from(staff)][i / 3 % 4]];
             format!("the room was {a} and the staff {b},{}\n", answer(room, staff))
         };
@@ -361,6 +362,11 @@ fn labels_and_numbers_are_patched() {
         let alone = place.run(&["explain", model, other, "--json", "-"]).assert_success().json();
         let found = &value["patching"];
         assert!(found.get("away").is_none() && found["toward"] == value["label"], "{model}: {found}");
+        let shown = place.run(&["explain", model, text, "--patch", other, "--lens"]).assert_success().stdout;
+        let label = value["label"].as_str().unwrap();
+        for words in [format!("Patching: the probability of \"{label}\""), "The probability of".into()] {
+            assert!(shown.contains(&words), "{model}: {words}: {shown}");
+        }
         let tokens = found["tokens"].as_array().unwrap().len();
         let layers = value["layers"].as_u64().unwrap() as usize;
         let residual = numbers(&found["residual"]);
@@ -405,6 +411,11 @@ fn a_language_model_explains_what_it_writes() {
     assert_eq!(joined(&words[own..]), joined(&[written.as_str()]), "{words:?}");
     let without = place.run(&["explain", "lm", prompt, "--json", "-"]).assert_success().json();
     assert!(without.get("prompt_words").is_none() && without["text"] == prompt, "{without}");
+    // The terminal tells the two parts of the text apart.
+    let shown = place.run(&["explain", "lm", prompt, "--generate", "3"]).assert_success().stdout;
+    for words in ["Prompt: \"to be or\"\n", "Written by the model: \"", "The model wrote word"] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
     place.run_rejected(&["explain", shared_model(), TEXT, "--generate", "3"], &["--generate", "language models"]);
     place.run_rejected(&["explain", "lm", prompt, "--generate", "0"], &["--generate", "from 1, found 0"]);
 }

@@ -122,6 +122,22 @@ fn the_reviews_are_used_by_name() {
         assert!(run.stdout.contains(word), "“{word}” is missing: {run:#?}");
     }
     place.run_rejected(&["train", "--builtin", "reviews", "--task", "lm"], &["--builtin reviews", "--task classify"]);
+    // Flags on reading files have no effect on built-in data.
+    place.write("rows.csv", "text,label\na,x\nb,y\n");
+    let flags = [
+        ("--text", "body"),
+        ("--label", "stars"),
+        ("--encoding", "cp932"),
+        ("--sheet", "one"),
+        ("--missing", "none"),
+        ("--valid", "rows.csv"),
+        ("--test", "rows.csv"),
+    ];
+    for (flag, value) in flags {
+        place.run_rejected(&["train", "--builtin", "reviews", flag, value, "--out", "x"], &[flag, "built-in"]);
+    }
+    place.run_rejected(&["train", "--task", "translate", "--skip-bad-rows"], &["--skip-bad-rows", "built-in"]);
+    place.run_rejected(&["compare", "--sheet", "one"], &["--sheet", "built-in"]);
     place
         .run_rejected(&["train", "--builtin", "dates", "--task", "classify"], &["--builtin dates", "--task translate"]);
     place.write("x.csv", "label,text\n");

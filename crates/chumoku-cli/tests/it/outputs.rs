@@ -212,6 +212,23 @@ fn a_dash_is_standard_output_or_rejected() {
     assert!(place.path("-").exists());
 }
 
+/// A name of another format would get the text of a trace, or the JSON lines of vectors.
+#[test]
+fn file_names_of_other_formats_are_refused() {
+    let place = place();
+    for name in ["a.pdf", "a.svg", "a.docx"] {
+        place.run_rejected(&["trace", "--example", "school", "--out", name], &[name, ".html", ".xlsx", "--format"]);
+        place.run_rejected(&["trace", "--saturation", "--out", name], &[name, ".html"]);
+        place.run_rejected(&["embed", "bert", "good", "--out", name], &[name, ".npy", "--format"]);
+    }
+    for name in ["a", "a.TXT", "a.html"] {
+        place.run(&["trace", "--example", "school", "--out", name]).assert_success();
+    }
+    place.run(&["trace", "--example", "school", "--out", "a.pdf", "--format", "text"]).assert_success();
+    place.run(&["embed", "bert", "good", "--out", "a.NPY"]).assert_success();
+    assert!(std::fs::read(place.path("a.NPY")).unwrap().starts_with(b"\x93NUMPY"));
+}
+
 /// The environment variables for the temporary folder, on Unix and on Windows.
 const TEMPORARY: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 

@@ -77,6 +77,7 @@ fn it_is_scored_explained_traced_and_counted() {
     assert_eq!((explained["layers"].as_u64(), explained["heads"].as_u64()), (Some(1), Some(4)));
     let lens = explained["lens"]["depths"].as_array().unwrap();
     assert_eq!((lens.len(), lens[0].as_array().unwrap().len()), (2, 3));
+    assert_eq!(explained["lens"]["tokens"][2], "[END]");
     let shown = place.run(&["explain", "marian", "t5 t9", "--lens"]).assert_success().stdout;
     assert!(shown.contains("logit lens"), "{shown}");
     for (part, head) in [("encoder", "2"), ("decoder", "4"), ("cross", "4")] {

@@ -52,6 +52,13 @@ fn a_recurrent_model_works_like_any_other() {
         let args = [&["explain", "lstm", TEXT][..], flag].concat();
         place.run_rejected(&args, &[flag[0], "recurrent network", "LSTM", "no attention"]);
     }
+    // Neither the terminal nor the page speaks of a transformer or of layers to read.
+    for flag in [&["--lens"][..], &["--patch", "The room was dirty."]] {
+        let args = [&["explain", "lstm", TEXT][..], flag].concat();
+        place.run_rejected(&args, &[flag[0], "recurrent network", "LSTM", "no residual stream"]);
+    }
+    let shown = place.run(&["explain", "lstm", TEXT]).assert_success().stdout.replace("\n  ", " ");
+    assert!(shown.contains("the network by itself") && !shown.contains("transformer"), "{shown}");
 }
 
 #[test]

@@ -314,7 +314,7 @@ fn count_shows_every_step_and_its_cost() {
     let place = TestDir::new();
     let text =
         place.run(&["count", "--network", "attention", "--d-model", "512", "--heads", "8"]).assert_success().stdout;
-    for said in ["W_Q", "262,656", "1,050,624", "From length 1024 on", "n²·d", "lstm"] {
+    for said in ["W_Q", "262,656", "1,050,624", "From length 1,024 on", "n²·d", "lstm"] {
         assert!(text.contains(said), "{said}: {text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

@@ -66,21 +66,21 @@ pub(super) fn network_steps(config: &CountConfig) -> Vec<StepFormulas> {
     let mut steps = Vec::new();
     match config.network {
         NetworkKind::Attention => {
-            let all = NetworkPart { config, name: "", tokens: source };
+            let all = LayerStack { config, name: "", tokens: source };
             let keys = TokenCount { count: config.keys.unwrap_or(config.length), letter: 'm' };
             steps.extend(all.input(config.vocab_size));
             steps.extend(all.attention(keys));
             steps.extend(all.head(config.d_model));
         }
         NetworkKind::AdditiveAttention => {
-            let all = NetworkPart { config, name: "", tokens: source };
+            let all = LayerStack { config, name: "", tokens: source };
             let keys = TokenCount { count: config.keys.unwrap_or(config.length), letter: 'm' };
             steps.extend(all.input(config.vocab_size));
             steps.extend(all.additive_attention(keys));
             steps.extend(all.head(config.d_model));
         }
         NetworkKind::Transformer => {
-            let all = NetworkPart { config, name: "", tokens: source };
+            let all = LayerStack { config, name: "", tokens: source };
             let keys = TokenCount { count: config.keys.unwrap_or(config.length), letter: 'm' };
             steps.extend(all.input(config.vocab_size));
             steps.extend(all.layers(layers, vec![all.attention(keys), all.feed_forward()]));
@@ -88,20 +88,20 @@ pub(super) fn network_steps(config: &CountConfig) -> Vec<StepFormulas> {
             steps.extend(all.head(config.d_model));
         }
         NetworkKind::Decoder => {
-            let all = NetworkPart { config, name: "", tokens: source };
+            let all = LayerStack { config, name: "", tokens: source };
             steps.extend(all.input(config.vocab_size));
             let keys = TokenCount { letter: 'm', ..source };
             steps.extend(all.layers(layers, vec![all.attention(keys), all.feed_forward()]));
             steps.extend(all.output(config.vocab_size));
         }
         NetworkKind::EncoderDecoder => {
-            let encoder = NetworkPart { config, name: "encoder", tokens: source };
+            let encoder = LayerStack { config, name: "encoder", tokens: source };
             steps.extend(encoder.input(config.vocab_size));
             steps.extend(encoder.layers(layers, vec![encoder.attention(source), encoder.feed_forward()]));
             let target = TokenCount { count: config.target_length(), letter: 't' };
             let of_decoder = config.decoder();
-            let decoder = NetworkPart { name: "decoder", tokens: target, config: &of_decoder };
-            let cross = NetworkPart { name: "cross", ..decoder };
+            let decoder = LayerStack { name: "decoder", tokens: target, config: &of_decoder };
+            let cross = LayerStack { name: "cross", ..decoder };
             steps.extend(decoder.input(config.target_vocab_size.unwrap_or(config.vocab_size)).map(|mut step| {
                 if step.name == "embedding" && config.target_vocab_size.is_none() {
                     // The decoder shares the encoder's table.
@@ -114,7 +114,7 @@ pub(super) fn network_steps(config: &CountConfig) -> Vec<StepFormulas> {
             steps.extend(decoder.output(config.target_vocab_size.unwrap_or(config.vocab_size)));
         }
         NetworkKind::Recurrent(cell) => {
-            let all = NetworkPart { config, name: "", tokens: source };
+            let all = LayerStack { config, name: "", tokens: source };
             steps.extend(all.input(config.vocab_size));
             steps.extend(all.recurrent(cell));
             let hidden = config.hidden_size.unwrap_or(config.d_model);
@@ -128,15 +128,15 @@ fn repeat_steps(times: usize, steps: Vec<StepFormulas>) -> impl Iterator<Item = 
     steps.into_iter().map(move |step| StepFormulas { times, ..step })
 }
 
-/// A part of a network that processes one kind of tokens.
+/// A stack of layers that processes one kind of tokens.
 #[derive(Clone, Copy)]
-struct NetworkPart<'a> {
+struct LayerStack<'a> {
     config: &'a CountConfig,
     name: &'static str,
     tokens: TokenCount,
 }
 
-impl NetworkPart<'_> {
+impl LayerStack<'_> {
     /// Tokens of all sequences, B·n.
     fn tokens(&self) -> CheckedU128 {
         exact(self.config.batch) * exact(self.tokens.count)

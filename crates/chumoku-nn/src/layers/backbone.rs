@@ -48,7 +48,7 @@ impl Serialize for BackboneKind {
     }
 }
 
-/// The sizes and options of a [`Backbone`]. In files, a configuration with a `cell` is recurrent.
+/// The sizes and options of a `Backbone`. In files, a configuration with a `cell` is recurrent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 #[allow(clippy::large_enum_variant, reason = "a model has only one")]

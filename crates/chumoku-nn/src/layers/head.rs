@@ -7,7 +7,7 @@ use chumoku_kernels::{Activation, Real, activation_backward, activation_forward}
 use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
 
-/// The activation between the two linear layers of a [`ClassifierHead`].
+/// The activation between the two linear layers of a `ClassifierHead`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -51,7 +51,7 @@ impl HeadActivation {
     }
 }
 
-/// The part of a [`ClassifierHead`] before its last layer: `norm(f(x Vᵀ + c))`.
+/// The part of a `ClassifierHead` before its last layer: `norm(f(x Vᵀ + c))`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DenseHeadConfig {
     /// The activation f.

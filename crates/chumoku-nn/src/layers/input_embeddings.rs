@@ -9,7 +9,7 @@ use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Variants of [`InputEmbeddings`], in model configurations. Omitted options follow the original transformer paper.
+/// Variants of `InputEmbeddings`, in model configurations. Omitted options follow the original transformer paper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InputEmbeddingsOptions {

@@ -59,39 +59,28 @@ pub(crate) use activation_hook::{ActivationHook, ActivationSite};
 pub use alibi::alibi_slopes;
 pub(crate) use backbone::{Backbone, BackboneCache};
 pub use backbone::{BackboneConfig, BackboneKind};
-pub use decoder::DecoderCache;
-pub use decoder::{Decoder, DecoderState};
-pub use decoder_layer::DecoderLayerCache;
-pub use decoder_layer::{DecoderGradients, DecoderInput, DecoderLayer, DecoderLayerState, Memory};
+pub use decoder::{Decoder, DecoderCache, DecoderState};
+pub use decoder_layer::{DecoderGradients, DecoderInput, DecoderLayer, DecoderLayerCache, DecoderLayerState, Memory};
 pub use dropout::{DropoutSeed, Mode};
 pub use embedding::Embedding;
-pub use encoder::Encoder;
-pub use encoder::EncoderCache;
+pub use encoder::{Encoder, EncoderCache};
 pub use encoder_config::{ACTIVATIONS, EncoderConfig, FeedForwardKind, LayerOptions, LocalLayers};
-pub use encoder_layer::EncoderLayer;
-pub use encoder_layer::EncoderLayerCache;
-pub use feed_forward::FeedForward;
-pub use feed_forward::FeedForwardCache;
+pub use encoder_layer::{EncoderLayer, EncoderLayerCache};
+pub use feed_forward::{FeedForward, FeedForwardCache};
 pub(crate) use head::{ClassifierHead, ClassifierHeadCache};
 pub use head::{DenseHeadConfig, HeadActivation};
 pub(crate) use input_embeddings::{InputEmbeddings, InputEmbeddingsCache, InputEmbeddingsConfig};
 pub use input_embeddings::{InputEmbeddingsOptions, Tokens};
 pub use linear::Linear;
-pub use multi_head_attention::AttentionMatrices;
-pub use multi_head_attention::MultiHeadAttentionCache;
-pub use multi_head_attention::ProjectedMemory;
 pub use multi_head_attention::{
-    AttentionBias, AttentionInput, AttentionOptions, MultiHeadAttention, MultiHeadAttentionConfig,
+    AttentionBias, AttentionInput, AttentionMatrices, AttentionOptions, MultiHeadAttention, MultiHeadAttentionCache,
+    MultiHeadAttentionConfig, ProjectedMemory,
 };
-pub use norm::LayerNormCache;
-pub use norm::RmsNormCache;
-pub use norm::{LayerNorm, NormKind, NormOrder, RmsNorm};
+pub use norm::{LayerNorm, LayerNormCache, NormKind, NormOrder, RmsNorm, RmsNormCache};
 pub(crate) use norm::{Norm, NormCache};
-pub use pooling::Pooling;
-pub use pooling::PoolingCache;
+pub use pooling::{Pooling, PoolingCache};
 pub use position::{PositionEncoding, PositionKind, sinusoidal, sinusoidal_halves};
-pub use recurrent::RecurrentCache;
-pub use recurrent::{Recurrent, RecurrentConfig};
+pub use recurrent::{Recurrent, RecurrentCache, RecurrentConfig};
 pub use rotary::{Rotary, RotaryScaling};
 pub use trace::{
     AttentionTrace, BackwardTrace, DenseParameters, FeedForwardMatrices, FeedForwardTrace, GradientTrace,

@@ -18,17 +18,13 @@ mod tagger;
 mod text_encoder;
 mod translator;
 
-pub use classifier::ClassifierCache;
-pub use classifier::{Classifier, ClassifierConfig, ClassifierTrace, HeadTrace, LossTrace};
-pub use language_model::LanguageModelState;
-pub use language_model::{LanguageModel, LanguageModelConfig};
+pub use classifier::{Classifier, ClassifierCache, ClassifierConfig, ClassifierTrace, HeadTrace, LossTrace};
+pub use language_model::{LanguageModel, LanguageModelConfig, LanguageModelState};
 pub use masked_language_model::MaskedLanguageModel;
 pub use residual_reader::{EncoderRecording, PatchedSites, ResidualReader};
-pub use tagger::TokenTaggerCache;
-pub use tagger::{TaggedUnits, TokenTagger, TokenTaggerConfig};
-pub use text_encoder::TextEncoderCache;
-pub use text_encoder::{TextEncoder, TextEncoderConfig};
-pub use translator::TranslatorCache;
+pub use tagger::{TaggedUnits, TokenTagger, TokenTaggerCache, TokenTaggerConfig};
+pub use text_encoder::{TextEncoder, TextEncoderCache, TextEncoderConfig};
 pub use translator::{
-    TranslationBatch, Translator, TranslatorAttention, TranslatorConfig, TranslatorOptions, TranslatorState,
+    TranslationBatch, Translator, TranslatorAttention, TranslatorCache, TranslatorConfig, TranslatorOptions,
+    TranslatorState,
 };

@@ -67,7 +67,7 @@ class TextClassifier(Predictor):
         out: the model folder to write; by default a temporary folder whose files are kept in memory. An interrupted
             ``fit`` leaves its checkpoints there, and ``resume=True`` continues from them.
         resume: continue from the newest checkpoint in ``out``.
-        progress: a function that is called with a dictionary for each event; its key ``"event"`` is ``"said"``,
+        progress: a function that is called with a dictionary for each event; its key ``"event"`` is ``"message"``,
             ``"ready"``, ``"step"`` or ``"evaluated"``. ``"auto"`` shows a tqdm bar if tqdm is imported, and otherwise
             writes lines to standard error. ``None`` is silent.
 
@@ -170,8 +170,8 @@ class TextClassifier(Predictor):
             labels = _sets(y, labels)[0]
             for row, label in enumerate(labels):
                 if several != isinstance(label, _LABEL_SET_TYPES):
-                    wanted = "a list of labels" if several else "a label"
-                    raise TypeError(f"row {row}: expected {wanted}, got {type(label).__name__} {label!r:.40}")
+                    label_kind = "a list of labels" if several else "a label"
+                    raise TypeError(f"row {row}: expected {label_kind}, got {type(label).__name__} {label!r:.40}")
             return (_label_of(label, several) for label in self._as_read(labels, several, named))
 
         return self._old_rows(old, pairs, "label", labels_of, checked)
@@ -185,7 +185,7 @@ class TextClassifier(Predictor):
             TypeError: a row is not a text.
             ValueError: a text is empty.
         """
-        return self._probabilities(self._asked(X))
+        return self._probabilities(self._prepared_texts(X))
 
     def predict_log_proba(self, X: Iterable[Any]) -> Any:
         """The natural logarithms of :meth:`predict_proba`."""
@@ -238,14 +238,14 @@ class TextClassifier(Predictor):
         """
         import numpy
 
-        asked = threshold is not None or precision_at_least is not None
+        has_thresholds = threshold is not None or precision_at_least is not None
         if abstain is not None:
-            if asked:
+            if has_thresholds:
                 raise ValueError("abstain: cannot be combined with threshold or precision_at_least")
             return self._predict_or_abstain(X, abstain)
         probabilities = self.predict_proba(X)
         thresholds = self._model.thresholds
-        if asked:
+        if has_thresholds:
             least = self._class_thresholds(threshold, precision_at_least)
             if thresholds is None:
                 return self.classes_[_choose_class(probabilities, least)]
@@ -269,13 +269,13 @@ class TextClassifier(Predictor):
         order = (-probabilities).argsort(1, kind="stable")
         return [[own(self.classes_[i]) for i in best if row[i]] for best, row in zip(order, holds)]
 
-    def _class_thresholds(self, *asked: Any) -> list[float | None]:
+    def _class_thresholds(self, *requested: Any) -> list[float | None]:
         """Returns the requested probability threshold of each of ``classes_``."""
         model, several = self._model, self._model.thresholds is not None
         if not several and model.has_tree():
             raise ValueError("threshold, precision_at_least: expected classes that form no tree")
         least: list[float | None] = [None] * len(self.classes_)
-        for what, given in zip(("threshold", "precision_at_least"), asked):
+        for what, given in zip(("threshold", "precision_at_least"), requested):
             if given is None:
                 continue
             if not isinstance(given, Mapping):
@@ -315,15 +315,15 @@ class TextClassifier(Predictor):
 
         if not 0 < level < 1:
             raise ValueError(f"abstain: expected the target share of right answers, between 0 and 1, got {level!r}")
-        model, texts = self._fitted(), self._asked(X)
+        model, texts = self._fitted(), self._prepared_texts(X)
         if model.task == "labels":
             if self._is_indicator:
                 raise ValueError("abstain: expected a model of lists of labels, got one of indicators, which have no row for no answer")
-            told = self._label_sets(self._probabilities(texts), model.thresholds)
+            label_sets = self._label_sets(self._probabilities(texts), model.thresholds)
             answers = numpy.empty(len(texts), object)
             sure = (is_sure for part in chunks(texts) for is_sure in model.answered(part, level))
             for row, is_sure in enumerate(sure):
-                answers[row] = told[row] if is_sure else None
+                answers[row] = label_sets[row] if is_sure else None
             return answers
         if model.has_tree():
             raise ValueError("abstain: expected classes that form no tree: predict without it, which answers from the top down")

@@ -130,8 +130,8 @@ def doctor(
         try:
             return Checkup(_chumoku.examine(folder / "rows.jsonl", of_test, of_unlabelled, pairs, folds, seed, missing, bool(merge_labels)))
         except ValueError as error:
-            told = str(error).replace(str(folder / "rows.jsonl"), "doctor(X, y)")
-            raise ValueError(told.replace(str(folder / "test.jsonl"), "test").replace(str(folder / "unlabelled.jsonl"), "unlabelled")) from None
+            message = str(error).replace(str(folder / "rows.jsonl"), "doctor(X, y)")
+            raise ValueError(message.replace(str(folder / "test.jsonl"), "test").replace(str(folder / "unlabelled.jsonl"), "unlabelled")) from None
 
 
 def _written(file: pathlib.Path, X: Iterable[Any], y: Iterable[Any] | None, as_pairs: bool) -> pathlib.Path | None:

@@ -60,9 +60,9 @@ class Embedder(Parameters):
     @property
     def _model(self) -> Any:
         # Loaded on first use; clones and copies in other processes load it again.
-        wanted = (os.fspath(self.folder), self.precision)
-        if self.__dict__.get("_loaded", (None,))[0] != wanted:
-            self._loaded = (wanted, _chumoku.Embedder.load(pathlib.Path(self.folder), self.precision))
+        requested = (os.fspath(self.folder), self.precision)
+        if self.__dict__.get("_loaded", (None,))[0] != requested:
+            self._loaded = (requested, _chumoku.Embedder.load(pathlib.Path(self.folder), self.precision))
         return self._loaded[1]
 
     def fit(self, X: Any = None, y: Any = None) -> Embedder:

@@ -77,10 +77,10 @@ class Parameters:
         """Returns the arguments that each method requests, for scikit-learn's metadata routing."""
         from sklearn.utils.metadata_routing import MetadataRequest
 
-        requests, asked = MetadataRequest(owner=type(self).__name__), self.__dict__.get("_requests", {})
+        requests, aliases = MetadataRequest(owner=type(self).__name__), self.__dict__.get("_requests", {})
         for method in _ROUTED_METHODS:
             for name in _routable(getattr(self, method, None)):
-                getattr(requests, method).add_request(param=name, alias=asked.get(method, {}).get(name))
+                getattr(requests, method).add_request(param=name, alias=aliases.get(method, {}).get(name))
         return requests
 
     def set_fit_request(self, **arguments: bool | str | None) -> Any:

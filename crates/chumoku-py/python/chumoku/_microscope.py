@@ -215,17 +215,17 @@ class _Written:
     @classmethod
     def of(cls, found: Any) -> _Written:
         languages = ("en", "ja")
-        asked = [("text", depth, 4, 12) for depth in ("shapes", "steps", "all")] + [("html", "steps", 4, 64)]
-        asked += [(format, "steps", 4, 12) for format in _FORMATS.values() if format not in ("text", "html")]
-        return cls({(f, lang, *rest): zlib.compress(found.bytes(f, lang, *rest), 1) for f, *rest in asked for lang in languages})
+        versions = [("text", depth, 4, 12) for depth in ("shapes", "steps", "all")] + [("html", "steps", 4, 64)]
+        versions += [(format, "steps", 4, 12) for format in _FORMATS.values() if format not in ("text", "html")]
+        return cls({(f, lang, *rest): zlib.compress(found.bytes(f, lang, *rest), 1) for f, *rest in versions for lang in languages})
 
     def json(self, lang: str) -> str:
         return self.bytes("json", lang, "steps", 4, 12).decode()
 
-    def bytes(self, *asked: Any) -> bytes:
-        if asked not in self._pages:
-            raise ValueError(f"a pickled trace of a model has only its default pages, not with {asked[2:]}: trace the model again")
-        return zlib.decompress(self._pages[asked])
+    def bytes(self, *version: Any) -> bytes:
+        if version not in self._pages:
+            raise ValueError(f"a pickled trace of a model has only its default pages, not with {version[2:]}: trace the model again")
+        return zlib.decompress(self._pages[version])
 
 
 def check(example: str | os.PathLike[str] | Mapping[str, Any]) -> Check:

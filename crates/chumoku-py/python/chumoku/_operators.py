@@ -209,8 +209,8 @@ def _backward_cpu(
     query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, wants_mask, wants_sinks, settings
 ):
     results = _gradients(query, key, value, mask, sinks, wants_mask, wants_sinks)
-    wanted = (*results[:3], results[3] if wants_mask else None, results[4] if wants_sinks else None)
-    _backward_rows(query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, wanted, settings)
+    requested = (*results[:3], results[3] if wants_mask else None, results[4] if wants_sinks else None)
+    _backward_rows(query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, requested, settings)
     return results
 
 
@@ -252,8 +252,8 @@ def _statistics_cpu(query, key, value, mask, sinks, seed, settings, mass, entrop
     query, key, value = _rows(query), _rows(key), _rows(value)
     found = _statistics_meta(query, key, value, mask, sinks, seed, settings, mass, entropy, top)
     reads = (_memory(query), _memory(key), _memory(value), _memory(mask), _memory(sinks))
-    wanted = (x if is_wanted else None for x, is_wanted in zip(found, (mass, entropy, top, top)))
-    _chumoku.attention_statistics(_plan(seed, settings), *reads, *(_memory(x) for x in wanted))  # type: ignore[call-arg]
+    requested = (x if is_requested else None for x, is_requested in zip(found, (mass, entropy, top, top)))
+    _chumoku.attention_statistics(_plan(seed, settings), *reads, *(_memory(x) for x in requested))  # type: ignore[call-arg]
     return found
 
 

@@ -75,11 +75,11 @@ class Explanation(Shown):
     def _repr_html_(self) -> str:
         words = coloured((word["text"], effect) for word, effect in zip(self.data["words"], self.effects) if not word.get("special"))
         if self.similarity is not None:
-            said = f"cosine {self.similarity:.3f} to <b>{html.escape(self.label)}</b>"
+            caption = f"cosine {self.similarity:.3f} to <b>{html.escape(self.label)}</b>"
         else:
             each = ", ".join(f"{html.escape(label)} {p:.1%}" for label, p in self.probabilities.items())
-            said = f"<b>{html.escape(self.label)}</b> ({each})"
-        return f"<div><p>{said}</p>{words}</div>"
+            caption = f"<b>{html.escape(self.label)}</b> ({each})"
+        return f"<div><p>{caption}</p>{words}</div>"
 
 
 class Alignment(Shown):
@@ -128,8 +128,8 @@ class Alignment(Shown):
             + "</tr>"
             for word, row in zip(rows, weights)
         )
-        said = f"layer {best['layer'] + 1}, head {best['head'] + 1}"
-        return f"<div><p>{html.escape(self.target)} ({said})</p><table><tr><th></th>{head}</tr>{body}</table></div>"
+        caption = f"layer {best['layer'] + 1}, head {best['head'] + 1}"
+        return f"<div><p>{html.escape(self.target)} ({caption})</p><table><tr><th></th>{head}</tr>{body}</table></div>"
 
 
 def coloured(words: Iterable[tuple[str, float]]) -> str:

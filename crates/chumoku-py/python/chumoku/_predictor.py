@@ -14,7 +14,7 @@ from . import _chumoku, _files
 from ._estimator import Estimator, computed
 from ._inputs import as_list, check_as_many, check_rows, names_of, texts_or_pairs
 from ._pages import Explanation
-from ._tables import Rows, asked, read
+from ._tables import Rows, feature_columns, read
 
 # Texts per batch: enough to sort by length, few enough to react to Ctrl-C. And the maximum number of their characters.
 CHUNK = 4096
@@ -63,12 +63,12 @@ class Predictor(Estimator):
         to_dict = getattr(text, "to_dict", None)
         row = text if to_dict is None else to_dict()
         if isinstance(row, Mapping):
-            return Explanation(model.explain(self._asked({name: [x] for name, x in row.items()})[0], type(self).__name__))
+            return Explanation(model.explain(self._prepared_texts({name: [x] for name, x in row.items()})[0], type(self).__name__))
         if not isinstance(text, (str, tuple, list) if model.reads_pairs else str):
             raise TypeError(f"expected {'two texts' if model.reads_pairs else 'one text'}, got {type(text).__name__}")
         if isinstance(text, str) and not text.strip():
             raise ValueError("expected a text to explain, got an empty one")
-        return Explanation(model.explain(self._asked([text])[0], type(self).__name__))
+        return Explanation(model.explain(self._prepared_texts([text])[0], type(self).__name__))
 
     def export(self, file: str | os.PathLike[str]) -> dict[str, Any]:
         """Writes the network as an ONNX file, as ``chumoku export`` does.
@@ -83,7 +83,7 @@ class Predictor(Estimator):
 
     # Methods for the subclasses.
 
-    def _asked(self, X: Iterable[Any]) -> list[str]:
+    def _prepared_texts(self, X: Iterable[Any]) -> list[str]:
         """Prepares texts for prediction: joins pairs, and adds the values of feature columns."""
         model = self._fitted()
         reads_pairs, columns = model.reads_pairs, model.columns
@@ -92,8 +92,8 @@ class Predictor(Estimator):
         else:
             (given, pairs), cells = texts_or_pairs(X), []
         if given and pairs != reads_pairs:
-            wanted, got = ("pairs of texts", "single texts") if reads_pairs else ("single texts", "pairs")
-            raise TypeError(f"expected {wanted}, which this model was trained on, got {got}")
+            texts_of_model, got = ("pairs of texts", "single texts") if reads_pairs else ("single texts", "pairs")
+            raise TypeError(f"expected {texts_of_model}, which this model was trained on, got {got}")
         check_rows(given, pairs)
         texts = [_chumoku.joined(*pair) for pair in given] if pairs else given
         if not columns:
@@ -105,7 +105,7 @@ class Predictor(Estimator):
 
     def _rows(self, X: Iterable[Any]) -> Rows:
         """Prepares rows for training."""
-        columns = [name for name, _ in asked(self.columns)]
+        columns = [name for name, _ in feature_columns(self.columns)]
         if columns or self.text is not None and names_of(X) is not None:
             return read(X, columns, self.text)
         texts, pairs = texts_or_pairs(X)
@@ -113,7 +113,7 @@ class Predictor(Estimator):
 
     def _written(self, rows: Rows, answers: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """Converts rows to those of a file."""
-        names = [name for name, _ in asked(self.columns)]
+        names = [name for name, _ in feature_columns(self.columns)]
         for text, cells, answer in itertools.zip_longest(rows.texts, rows.cells, answers):
             row = written(text, rows.pairs) | answer
             for name in names:
@@ -145,7 +145,7 @@ class Predictor(Estimator):
         settings = self.settings
         if isinstance(settings, Mapping):
             settings = ",".join(f"{name}={x}" for name, x in settings.items())
-        return {"columns": asked(self.columns), "folds": self.folds, "settings": settings or None}
+        return {"columns": feature_columns(self.columns), "folds": self.folds, "settings": settings or None}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

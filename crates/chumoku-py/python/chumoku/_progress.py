@@ -17,7 +17,7 @@ def listener(progress: Callable[[dict], Any] | str | None) -> Iterator[Callable[
         raise ValueError(f'progress: expected "auto", None or something to call, got {progress!r}')
     tqdm = sys.modules.get("tqdm")
     if tqdm is None:
-        yield _tell
+        yield _print_event
         return
     with tqdm.tqdm(unit="step", leave=False) as bar:
 
@@ -35,10 +35,10 @@ def listener(progress: Callable[[dict], Any] | str | None) -> Iterator[Callable[
 
 
 def _is_note(event: dict) -> bool:
-    return event["event"] == "said" and event["about"] == "note"
+    return event["event"] == "message" and event["about"] == "note"
 
 
-def _tell(event: dict) -> None:
+def _print_event(event: dict) -> None:
     if event["event"] == "ready":
         print(f"training: {event['steps']} steps, about {event['expected_seconds']:.0f} s", file=sys.stderr)
     elif event["event"] == "evaluated":

@@ -88,16 +88,16 @@ class TextRegressor(Predictor):
                 rather than ratings.
         """
         if abstain is None:
-            return self._told(X)[:, 0].copy()
+            return self._estimates(X)[:, 0].copy()
         if not 0 < abstain < 1:
             raise ValueError(f"abstain: expected the target share of right answers, between 0 and 1, got {abstain!r}")
         import numpy
 
-        texts = self._asked(X)
-        told = self._predict_numbers(texts)[:, 0].copy()
+        texts = self._prepared_texts(X)
+        numbers = self._predict_numbers(texts)[:, 0].copy()
         sure = [is_sure for part in chunks(texts) for is_sure in self._model.answered(part, abstain)]
-        told[~numpy.asarray(sure, bool)] = float("nan")
-        return told
+        numbers[~numpy.asarray(sure, bool)] = float("nan")
+        return numbers
 
     def predict_interval(self, X: Iterable[Any]) -> Any:
         """The 90 % prediction interval of each text: float64 of shape (texts, 2).
@@ -105,7 +105,7 @@ class TextRegressor(Predictor):
         Intervals are conformal: their width comes from the errors on the validation rows. The coverage holds on average
         over texts like the training texts.
         """
-        return self._told(X)[:, 1:].copy()
+        return self._estimates(X)[:, 1:].copy()
 
     def score(self, X: Iterable[Any], y: Iterable[float], sample_weight: Any = None) -> float:
         """R², the share of the numbers' variance that is explained: 1 for perfect predictions, 0 for always predicting
@@ -126,16 +126,16 @@ class TextRegressor(Predictor):
         spread = (weights * (truth - numpy.average(truth, weights=weights)) ** 2).sum()
         return float(1 - off / spread) if spread > 0 else float(not off)
 
-    def _told(self, X: Iterable[Any]) -> Any:
+    def _estimates(self, X: Iterable[Any]) -> Any:
         self._fitted()
-        return self._predict_numbers(self._asked(X))
+        return self._predict_numbers(self._prepared_texts(X))
 
     def _predict_numbers(self, texts: list[str]) -> Any:
         import numpy
 
         model = self._fitted()
-        told = [row for part in chunks(texts) for row in model.numbers(part)]
-        return numpy.asarray(told, float).reshape(len(texts), 3)
+        rows = [row for part in chunks(texts) for row in model.numbers(part)]
+        return numpy.asarray(rows, float).reshape(len(texts), 3)
 
     def _open(self, folder: pathlib.Path) -> Any:
         return self._loaded(folder)

@@ -19,7 +19,7 @@ class Rows(NamedTuple):
     cells: list[list[str]]
 
 
-def asked(columns: Sequence[str] | str | None) -> list[tuple[str, str | None]]:
+def feature_columns(columns: Sequence[str] | str | None) -> list[tuple[str, str | None]]:
     """Parses column names with optional types, such as ``"shop:category"``."""
     if isinstance(columns, str):
         raise TypeError(f"columns: expected a list of names, got one text: [{columns!r}]")

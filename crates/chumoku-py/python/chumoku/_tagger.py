@@ -50,9 +50,9 @@ class SpanExplanation(Shown):
 
     def __init__(self, found: Any) -> None:
         self._found = found
-        self._told(json.loads(found.json()))
+        self._set_data(json.loads(found.json()))
 
-    def _told(self, data: dict) -> None:
+    def _set_data(self, data: dict) -> None:
         self.data = data
         self.text: str = data["text"]
         self.spans = [Span(*(span[name] for name in Span._fields)) for span in data["spans"]]
@@ -66,7 +66,7 @@ class SpanExplanation(Shown):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._found = _Pages(state["pages"])
-        self._told(state["data"])
+        self._set_data(state["data"])
 
     def page(self, lang: str = "en") -> str:
         """The page as self-contained HTML: each span with its words and features. If the tagger has an encoder, the
@@ -76,8 +76,8 @@ class SpanExplanation(Shown):
     def _repr_html_(self) -> str:
         parts = []
         for span, effects in list(zip(self.spans, self.effects))[:_MOST_SPANS]:
-            said = f"<b>{html.escape(span.text)}</b> {html.escape(span.label)} {span.probability:.1%}"
-            parts.append(f"<p>{said}</p>{coloured(zip(self.words[:_MOST_WORDS], effects))}")
+            caption = f"<b>{html.escape(span.text)}</b> {html.escape(span.label)} {span.probability:.1%}"
+            parts.append(f"<p>{caption}</p>{coloured(zip(self.words[:_MOST_WORDS], effects))}")
         if len(self.spans) > _MOST_SPANS:
             parts.append(f"<p>and {len(self.spans) - _MOST_SPANS} more spans</p>")
         return f"<div>{''.join(parts) or f'<p>no spans: {html.escape(self.text[:200])}</p>'}</div>"
@@ -187,8 +187,8 @@ class TextTagger(Estimator):
         model = self._fitted()
         if not isinstance(text, str):
             raise TypeError(f"expected one text, got {type(text).__name__}")
-        asked = None if span is None else _asked(span, len(text))
-        return SpanExplanation(model.explain(text, asked, type(self).__name__))
+        requested = None if span is None else _requested_span(span, len(text))
+        return SpanExplanation(model.explain(text, requested, type(self).__name__))
 
     def score(self, X: Iterable[str], y: Iterable[Any]) -> float:
         """F1 over all spans, as seqeval computes it: a span counts if its boundaries and its label are right."""
@@ -241,7 +241,7 @@ def _spans(row: int, given: Any) -> list[tuple[int, int, str]]:
     return found
 
 
-def _asked(span: Any, characters: int) -> tuple[int, int, str | None]:
+def _requested_span(span: Any, characters: int) -> tuple[int, int, str | None]:
     """Checks the requested span against the length of the text."""
     try:
         if isinstance(span, str):

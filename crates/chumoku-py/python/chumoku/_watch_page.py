@@ -84,8 +84,8 @@ class Explainer:
             raise ValueError("part: only an encoder–decoder has parts")
         if self.is_pair and part is None:
             # A model that chooses a class or marks an answer reads the text in both directions.
-            said = self.output if isinstance(self.output, dict) else {}
-            reads_twice = getattr(said.get("logits"), "ndim", 0) == 2 or "start_logits" in said
+            output = self.output if isinstance(self.output, dict) else {}
+            reads_twice = getattr(output.get("logits"), "ndim", 0) == 2 or "start_logits" in output
             part = "encoder" if reads_twice else "cross"
         if part == "cross":
             return self._alignment(tokens)
@@ -388,11 +388,11 @@ class Explainer:
         self.arguments.pop("decoder_attention_mask", None)
         [whole], without = self._run([self.arguments]), self._run([self._arguments_without(i) for _, i in places])
         log_p = torch.log_softmax(whole["logits"].float(), -1)
-        said = labels if labels is not None else [*read_ids[1:], int(log_p[-1].argmax())]
-        target = self._token_names(said, len(said))
-        at = torch.tensor(said)[:, None]
+        target_ids = labels if labels is not None else [*read_ids[1:], int(log_p[-1].argmax())]
+        target = self._token_names(target_ids, len(target_ids))
+        at = torch.tensor(target_ids)[:, None]
         own = log_p.gather(1, at)[:, 0]
-        effects: list[list[float | None]] = [[None] * len(source) for _ in said]
+        effects: list[list[float | None]] = [[None] * len(source) for _ in target_ids]
         for (j, _), other in zip(places, without):
             change = own - torch.log_softmax(other["logits"].float(), -1).gather(1, at)[:, 0]
             for row, x in zip(effects, change.tolist()):
@@ -402,11 +402,11 @@ class Explainer:
             {
                 "model": _name(self.model),
                 "source": " ".join(name for name, flag in zip(source, is_special) if not flag),
-                "target": " ".join(name for name, i in zip(target, said) if i not in special),
+                "target": " ".join(name for name, i in zip(target, target_ids) if i not in special),
                 "is_given": True,
                 "is_cut": False,
                 "source_words": words(source, is_special),
-                "target_words": words(target, [i in special for i in said]),
+                "target_words": words(target, [i in special for i in target_ids]),
                 "layers": weights.shape[0],
                 "heads": weights.shape[1],
                 "log_probabilities": own.tolist(),

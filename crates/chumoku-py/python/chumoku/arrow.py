@@ -144,8 +144,8 @@ class Answers:
         if engine is None:
             engine = _Embeddings(self._model, self._flags) if self._command == "embed" else _Predictions(self._command, self._model, self._flags)
             if engine.reads_pairs != (len(self._names) == 2):
-                wanted = 'pairs of texts: name both columns, as ("premise", "hypothesis")' if engine.reads_pairs else "single texts: name one column"
-                raise ValueError(f"column: this model reads {wanted}; got {', '.join(map(repr, self._names))}")
+                expected_columns = 'pairs of texts: name both columns, as ("premise", "hypothesis")' if engine.reads_pairs else "single texts: name one column"
+                raise ValueError(f"column: this model reads {expected_columns}; got {', '.join(map(repr, self._names))}")
             self._engine = engine
         return engine
 
@@ -245,10 +245,10 @@ class Answers:
         Raises:
             ValueError: a column is missing or occurs twice.
         """
-        wanted = [("column", name) for name in self._names]
-        wanted += [("a column that the model reads", name) for name in self._loaded.columns]
-        wanted += [("place", name) for name in self._places(names)]
-        for what, name in wanted:
+        required = [("column", name) for name in self._names]
+        required += [("a column that the model reads", name) for name in self._loaded.columns]
+        required += [("place", name) for name in self._places(names)]
+        for what, name in required:
             if name not in names:
                 raise ValueError(f"{what}: the table has no column {name!r}; it has {', '.join(names[:12])}")
             if names.count(name) > 1:
@@ -275,7 +275,7 @@ class _Model:
     columns: list[str]
     has_columns: bool
     fields: list[pa.Field]
-    _tell: Callable[[list[str]], list[list[Any]]]
+    _values: Callable[[list[str]], list[list[Any]]]
 
     def beside(self, text: str, cells: list[str]) -> str:
         return text
@@ -284,7 +284,7 @@ class _Model:
         """Returns, for each field, the values of all texts."""
         found: list[list[Any]] = [[] for _ in self.fields]
         for at in range(0, len(texts), _CHUNK):
-            for values, more in zip(found, self._tell(texts[at : at + _CHUNK])):
+            for values, more in zip(found, self._values(texts[at : at + _CHUNK])):
                 values.extend(more)
         return found
 
@@ -312,37 +312,37 @@ class _Predictions(_Model):
             has_words = _chumoku.model_kind(model) != "tagger"
             self.fields = [pa.field("label", pa.string()), pa.field("words", _WORDS)] if has_words else []
             self.fields.append(pa.field("explanation", pa.string()))
-            self._tell = self._explained if has_words else self._objects
+            self._values = self._explained if has_words else self._objects
         elif names is None:
             self.fields = [pa.field("labels", pa.list_(pa.string())), pa.field("probabilities", pa.list_(pa.float64()))]
             if flags.get("abstain") is not None:
                 self.fields.append(pa.field("abstained", pa.string()))
-            self._tell = self._labels
+            self._values = self._labels
         else:
             self.fields = [pa.field(name, _type_of(name)) for name in names]
-            self._tell = self._columns
+            self._values = self._columns
 
     def beside(self, text: str, cells: list[str]) -> str:
         return self._rows.beside(text, cells)
 
-    def _asked(self, texts: list[str]) -> list[Any]:
+    def _answers_of(self, texts: list[str]) -> list[Any]:
         return json.loads(self._rows.answer(texts))
 
     def _columns(self, texts: list[str]) -> list[list[Any]]:
-        rows = self._asked(texts)
+        rows = self._answers_of(texts)
         # An empty string in the command's output stands for no answer or no reason.
         return [[None if row[i] == "" else row[i] for row in rows] for i in range(len(self.fields))]
 
     def _labels(self, texts: list[str]) -> list[list[Any]]:
-        rows = self._asked(texts)
+        rows = self._answers_of(texts)
         each = [[row["labels"] and [one[key] for one in row["labels"]] for row in rows] for key in ("label", "probability")]
         return [*each, [row.get("why") for row in rows]]
 
     def _objects(self, texts: list[str]) -> list[list[Any]]:
-        return [[json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in self._asked(texts)]]
+        return [[json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in self._answers_of(texts)]]
 
     def _explained(self, texts: list[str]) -> list[list[Any]]:
-        rows = self._asked(texts)
+        rows = self._answers_of(texts)
         words = [[{"text": word["text"], "effect": word["effect"]} for word in row["words"]] for row in rows]
         dumped = [json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows]
         return [[row["label"] for row in rows], words, dumped]
@@ -357,7 +357,7 @@ class _Embeddings(_Model):
         self._embedder = Embedder(model, **flags).fit()
         self.reads_pairs, self.columns, self.has_columns = False, [], False
         self.fields = [pa.field("embedding", pa.list_(pa.float32()))]
-        self._tell = lambda texts: [list(self._embedder.transform(texts))]
+        self._values = lambda texts: [list(self._embedder.transform(texts))]
 
 
 def _type_of(name: str) -> pa.DataType:
@@ -377,15 +377,15 @@ def _may_be_texts(kind: pa.DataType) -> bool:
     return is_text or getattr(pa.types, "is_string_view", lambda kind: False)(kind)
 
 
-def _as_argument(said: str, flags: Mapping[str, Any]) -> str:
+def _as_argument(text: str, flags: Mapping[str, Any]) -> str:
     """Rewrites the command's message about a flag for a parameter."""
     for before in ("error: ", "エラー: "):
-        said = said.removeprefix(before)
+        text = text.removeprefix(before)
     for behind in ("; all options: --help", "。オプションの一覧: --help"):
-        said = said.removesuffix(behind)
+        text = text.removesuffix(behind)
     name = "|".join(re.escape(flag.replace("_", "-")) for flag in flags)
-    said = re.sub(rf"--({name})(?: <[^>]*>+)?(?![\w-])", lambda found: found[1].replace("-", "_"), said)
-    return re.sub(r"^invalid value '(.*)' for '(\w+)'(?:: | \[possible values: )(.*?)\]?$", _invalid_value_message, said)
+    text = re.sub(rf"--({name})(?: <[^>]*>+)?(?![\w-])", lambda found: found[1].replace("-", "_"), text)
+    return re.sub(r"^invalid value '(.*)' for '(\w+)'(?:: | \[possible values: )(.*?)\]?$", _invalid_value_message, text)
 
 
 def _invalid_value_message(found: re.Match[str]) -> str:

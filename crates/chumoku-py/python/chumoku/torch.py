@@ -51,9 +51,9 @@ def _autocast(*tensors: torch.Tensor | None) -> tuple:
 
 def _diagonal(bias: CausalBias, query: torch.Tensor, key: torch.Tensor) -> str:
     """Returns the diagonal of a causal bias. (Its memory holds no numbers.)"""
-    sizes, wanted = (bias.seq_len_q, bias.seq_len_kv), (query.shape[-2], key.shape[-2])
-    if sizes != wanted:
-        raise RuntimeError(f"attn_mask: expected a causal bias of {wanted} queries and keys, got {sizes}")
+    sizes, query_and_key_lengths = (bias.seq_len_q, bias.seq_len_kv), (query.shape[-2], key.shape[-2])
+    if sizes != query_and_key_lengths:
+        raise RuntimeError(f"attn_mask: expected a causal bias of {query_and_key_lengths} queries and keys, got {sizes}")
     return "top_left" if bias.variant == CausalVariant.UPPER_LEFT else "bottom_right"
 
 
@@ -109,9 +109,9 @@ def attention(
             weights = _OP_WEIGHTS(*inputs) if return_weights else None
             if statistics:
                 count = top_count(statistics)
-                wanted = ("mass" in statistics, "entropy" in statistics, count > 0, count > 0)
-                told = _OP_STATISTICS(*inputs, *wanted[:2], count)
-                found = Statistics(*(x if is_wanted else None for x, is_wanted in zip(told, wanted)))
+                requested = ("mass" in statistics, "entropy" in statistics, count > 0, count > 0)
+                results = _OP_STATISTICS(*inputs, *requested[:2], count)
+                found = Statistics(*(x if is_requested else None for x, is_requested in zip(results, requested)))
     return AttentionResult(output, log_sum_exp if return_lse else None, weights, found)
 
 

@@ -76,7 +76,7 @@ def _attention(
     if key.shape[0] != query.shape[0]:
         # Learned queries have a batch size of 1.
         query, key, value = (x.expand(max(query.shape[0], key.shape[0]), *x.shape[1:]) for x in (query, key, value))
-    asked = _wants_weights or output_attentions
+    needs_weights = _wants_weights or output_attentions
     options: dict[str, Any] = {
         "causal": "top_left" if is_causal else None,
         "mask": attention_mask,
@@ -84,9 +84,9 @@ def _attention(
         "softcap": softcap,
         "sinks": s_aux,
     }
-    result = attention(query, key, value, **options, dropout=dropout, return_lse=True, return_weights=asked)
+    result = attention(query, key, value, **options, dropout=dropout, return_lse=True, return_weights=needs_weights)
     _watch.collect(module, (query, key, value), options)
-    weights = result.weights.to(query.dtype) if asked else None
+    weights = result.weights.to(query.dtype) if needs_weights else None
     return result.output.transpose(1, 2).contiguous(), weights
 
 

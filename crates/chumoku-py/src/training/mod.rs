@@ -210,8 +210,8 @@ impl TrainParams {
         let has_network = !matches!(kind, TrainKind::Ngrams | TrainKind::Labels(None) | TrainKind::Number(None));
         set.check(has_network, self.from_pretrained.is_some()).map_err(|failed| to_py_err(&failed))?;
         let twice = [(Setting::Epochs, self.epochs.is_some()), (Setting::Tokens, self.tokens.is_some())];
-        let said_twice = set.settings().find(|setting| twice.contains(&(*setting, true)));
-        match said_twice {
+        let duplicate = set.settings().find(|setting| twice.contains(&(*setting, true)));
+        match duplicate {
             None => Ok(set),
             Some(setting) => {
                 let name = setting.name();
@@ -411,7 +411,7 @@ impl ProgressEvent {
         let fields = PyDict::new(py);
         match self {
             ProgressEvent::Message(about, text) => {
-                fields.set_item("event", "said")?;
+                fields.set_item("event", "message")?;
                 fields.set_item("about", *about)?;
                 fields.set_item("text", text)?;
             }
@@ -482,7 +482,7 @@ pub(crate) fn train(py: Python<'_>, run: &Bound<'_, PyDict>, progress: Option<Py
                     Err(RecvTimeoutError::Timeout) => None,
                     Err(RecvTimeoutError::Disconnected) => break,
                 };
-                let tell = |py: Python<'_>| -> PyResult<()> {
+                let report = |py: Python<'_>| -> PyResult<()> {
                     py.check_signals()?;
                     if let (Some(event), Some(progress)) = (&event, &progress) {
                         progress.call1(py, (event.to_python(py)?,))?;
@@ -490,7 +490,7 @@ pub(crate) fn train(py: Python<'_>, run: &Bound<'_, PyDict>, progress: Option<Py
                     Ok(())
                 };
                 if first.is_none()
-                    && let Err(error) = Python::attach(tell)
+                    && let Err(error) = Python::attach(report)
                 {
                     *first = Some(error);
                     halt.store(true, Ordering::Relaxed);

@@ -114,7 +114,7 @@ function drawProblem() {
   $('problem').hidden = !problemNow;
   if (!problemNow) return;
   const { error: { why, detail, argument }, again } = problemNow, said = T.problems[why];
-  $('problem-said').textContent = typeof said === 'function' ? said(argument) : said;
+  $('problem-text').textContent = typeof said === 'function' ? said(argument) : said;
   $('problem-detail').hidden = !detail;
   $('problem-detail').textContent = detail ? T.serviceSays(detail) : '';
   $('problem-again').hidden = !again;

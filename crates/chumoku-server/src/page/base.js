@@ -77,7 +77,7 @@ $('theme').addEventListener('click', () => {
   speak();
 });
 system.addEventListener('change', () => { if (S.theme === 'auto') speak(); });
-const sayAloud = text => { $('said').textContent = text; };
+const sayAloud = text => { $('announcement').textContent = text; };
 
 // ---- tabs: arrow keys, Home and End go from one to the next that is there ----
 const rooms = () => [...$('tabs').children].filter(tab => !tab.hidden);

@@ -132,7 +132,7 @@ function tableRoom() {
     $('table-advance').hidden = !state;
     $('table-progress').max = Math.max(1, all.length);
     $('table-progress').value = done;
-    $('table-progress-said').textContent = { running: T.progress, done: (_, all) => T.finished(all), stopped: T.cancelled }[state]?.(done, all.length) ?? '';
+    $('table-progress-text').textContent = { running: T.progress, done: (_, all) => T.finished(all), stopped: T.cancelled }[state]?.(done, all.length) ?? '';
     drawRows();
   }
   let isAsked = false;

@@ -32,9 +32,9 @@ function translationRoom() {
       node.classList.toggle('strong', (weights[j] ?? 0) > .6);
       node.title = T.percent(percent(weights[j] ?? 0));
     });
-    if (i < 0) { $('translation-said').textContent = ''; return; }
+    if (i < 0) { $('translation-readout').textContent = ''; return; }
     const best = weights.map((w, j) => ({ w, j })).sort((a, b) => b.w - a.w).slice(0, 3).filter(({ w }) => w >= .01);
-    $('translation-said').textContent = T.aligned(now.words[i], best.map(({ w, j }) => T.alignedShare(now.source[j], percent(w, 0))).join(T.list));
+    $('translation-readout').textContent = T.aligned(now.words[i], best.map(({ w, j }) => T.alignedShare(now.source[j], percent(w, 0))).join(T.list));
   }
   redraws.push(() => { if (now) { drawText(); drawWords(); } });
 

@@ -32,7 +32,7 @@ const WORDS = {
     begin: 'Start of the text', beginHint: 'Once upon a time', message: 'Your message', messageHint: 'Ask the model something.',
     temperature: 'Temperature', tokensMost: 'Maximum tokens', seed: 'Seed', write: 'Write', stop: 'Stop', written: 'Written', copy: 'Copy', copied: 'Copied',
     probabilityHow: 'Darker tokens have a higher probability. Use the arrow keys to move between tokens.', tokenTable: 'All tokens with their probabilities',
-    tokenSaid: (text, p, i, n) => `Token ${i} of ${n}: “${text}”, ${p} %`, tokenHead: ['', 'token', 'probability'],
+    tokenText: (text, p, i, n) => `Token ${i} of ${n}: “${text}”, ${p} %`, tokenHead: ['', 'token', 'probability'],
     stops: { end: 'The model ended the text.', max_tokens: 'The maximum number of tokens was reached.', time: 'The time limit of a request was reached.', asked: 'Stopped.' },
     // table
     pasteTable: 'Paste rows from a spreadsheet', tableHint: 'Select cells in a spreadsheet, copy them, and paste them here.', openFile: 'Open a CSV or TSV file …',
@@ -86,7 +86,7 @@ const WORDS = {
     begin: '文章の書き出し', beginHint: '昔々、あるところに', message: 'メッセージ', messageHint: 'モデルに質問してください。',
     temperature: '温度', tokensMost: 'トークン数の上限', seed: 'シード', write: '書く', stop: '停止', written: '書かれた文章', copy: 'コピー', copied: 'コピーしました',
     probabilityHow: '色が濃いトークンほど、確率が高いことを示します。矢印キーでトークンを移動できます。', tokenTable: '全トークンとその確率',
-    tokenSaid: (text, p, i, n) => `${n} 個中 ${i} 番目のトークン「${text}」: ${p} %`, tokenHead: ['', 'トークン', '確率'],
+    tokenText: (text, p, i, n) => `${n} 個中 ${i} 番目のトークン「${text}」: ${p} %`, tokenHead: ['', 'トークン', '確率'],
     stops: { end: 'モデルが文章を終えました。', max_tokens: 'トークン数の上限に達しました。', time: '1 件のリクエストの制限時間に達しました。', asked: '停止しました。' },
     pasteTable: '表計算ソフトの行を貼り付け', tableHint: '表計算ソフトでセルを選んでコピーし、ここに貼り付けてください。', openFile: 'CSV・TSV ファイルを開く…',
     hasHeader: '1 行目は列の名前', textColumn: 'テキストの列', firstColumn: '1 つ目のテキストの列', secondColumn: '2 つ目のテキストの列', column: n => `${n} 列目`,

@@ -8,13 +8,13 @@ function writingRoom() {
   let now = null, control = null;
 
   const isChat = () => !!models.now.answers_messages;
-  const said = (token, i) => T.tokenSaid(visible(token.text), percent(token.probability), i + 1, now.tokens.length);
+  const said = (token, i) => T.tokenText(visible(token.text), percent(token.probability), i + 1, now.tokens.length);
   function look(i) {
     now.at = i;
     const nodes = $('writing-text').querySelectorAll('.token');
     nodes.forEach((node, j) => node.classList.toggle('now', j === i));
     nodes[i]?.scrollIntoView({ block: 'nearest' });
-    $('writing-said').textContent = said(now.tokens[i], i);
+    $('writing-readout').textContent = said(now.tokens[i], i);
   }
   function add(token, i) {
     const node = el('span', { class: 'token', text: token.text, title: T.percent(percent(token.probability)) });
@@ -26,7 +26,7 @@ function writingRoom() {
     now.stop = how;
     stop.disabled = true;
     $('writing-out').setAttribute('aria-busy', 'false');
-    $('writing-said').textContent = T.stops[how] ?? how;
+    $('writing-readout').textContent = T.stops[how] ?? how;
     drawTable();
   }
   function drawTable() {
@@ -39,7 +39,7 @@ function writingRoom() {
     field.placeholder = isChat() ? T.messageHint : T.beginHint;
     $('writing-copy').textContent = T.copy;
     if (!now) return;
-    if (now.at >= 0) look(now.at); else if (now.stop) $('writing-said').textContent = T.stops[now.stop];
+    if (now.at >= 0) look(now.at); else if (now.stop) $('writing-readout').textContent = T.stops[now.stop];
     drawTable();
   });
 
@@ -53,7 +53,7 @@ function writingRoom() {
     $('writing-out').hidden = false;
     $('writing-out').setAttribute('aria-busy', 'true');
     $('writing-text').replaceChildren(...isChat() ? [] : [el('span', { class: 'given', text: prompt })]);
-    $('writing-said').textContent = T.working;
+    $('writing-readout').textContent = T.working;
     stop.disabled = false;
     const whole = (input, least, other) => { const n = Math.round(Number(input.value)); return input.value !== '' && n >= least ? n : other; };
     const limit = S.info.max_new_tokens ?? 1024;
@@ -63,7 +63,7 @@ function writingRoom() {
         if (event.stop) { end(event.stop); continue; }
         now.tokens.push(event);
         add(event, now.tokens.length - 1);
-        if (now.at < 0) $('writing-said').textContent = said(event, now.tokens.length - 1);
+        if (now.at < 0) $('writing-readout').textContent = said(event, now.tokens.length - 1);
       }
       sayAloud(now.tokens.map(token => token.text).join(''));
       const text = prompt + now.tokens.map(token => token.text).join('');
@@ -78,7 +78,7 @@ function writingRoom() {
     } catch (error) {
       if (signal.aborted) return;
       end('asked');
-      $('writing-said').textContent = '';
+      $('writing-readout').textContent = '';
       showProblem(error, write);
     }
   }

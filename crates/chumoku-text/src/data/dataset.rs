@@ -97,7 +97,7 @@ impl RowSource {
     fn collect(self, mut gaps: Option<&mut Vec<Example>>) -> Result<Dataset, DataError> {
         let (layout, columns, description) = (self.layout().clone(), self.columns().clone(), self.describe());
         let (files, beside) = (RowOrigins::one(&layout.path, self.location(0).is_row), self.requested_features());
-        let (is_label_asked, could_be_labels) = (self.is_label_requested(), self.label_candidates());
+        let (is_label_requested, could_be_labels) = (self.is_label_requested(), self.label_candidates());
         let Some(label_column) = columns.label else {
             let columns = layout.column_title(columns.text);
             return Err(no_column_error(&layout, ColumnRole::Label, label_description(), columns));
@@ -123,7 +123,7 @@ impl RowSource {
             };
             if !classes.contains(&example.label) {
                 if classes.len() == MAX_CLASSES {
-                    if let Some(kind) = LabelKind::detect(&labels(&examples), is_label_asked) {
+                    if let Some(kind) = LabelKind::detect(&labels(&examples), is_label_requested) {
                         return Err(no_classes_error(&layout, label_column, &examples, kind, &could_be_labels));
                     }
                     let place = records.source().location(example.line);
@@ -151,7 +151,7 @@ impl RowSource {
             columns,
             features: beside,
             weights: None,
-            is_label_requested: is_label_asked,
+            is_label_requested,
             label_candidates: could_be_labels,
             files,
         })

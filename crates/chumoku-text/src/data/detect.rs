@@ -134,13 +134,13 @@ pub(crate) struct DetectedFormat {
 /// row into the same number of fields.
 pub(crate) fn detect(path: &Path, head: &str, whole: bool, options: &ReadOptions) -> DetectedFormat {
     let sure = |format, why| DetectedFormat { format, why, is_certain: true };
-    let as_asked = as_requested();
+    let requested = as_requested();
     let lines = complete_lines(head, whole);
     match options.format {
         Some(Format::Csv { .. }) if options.find_delimiter => {
-            return sure(Format::Csv { delimiter: csv_delimiter(head, whole) }, as_asked);
+            return sure(Format::Csv { delimiter: csv_delimiter(head, whole) }, requested);
         }
-        Some(format) => return sure(format, as_asked),
+        Some(format) => return sure(format, requested),
         None => {}
     }
     if let Some(found) = training_format(path, head, whole, options) {

@@ -13,7 +13,7 @@
 //! 4. [`RowSource::records`] streams the rows in constant memory, and [`load_labeled`] collects them (`dataset.rs`).
 //!    Several files can be concatenated (`concatenation.rs`). Each row keeps its file (`row_origins.rs`).
 //! 5. Translation pairs come from two columns (`schema_inference/pair_columns.rs`) or from two parallel files
-//!    (`pairs/parallel.rs`). [`PairRecords`] streams them, and [`load_pairs`] collects them (`pairs.rs`).
+//!    (`pairs/parallel.rs`). `PairRecords` streams them, and [`load_pairs`] collects them (`pairs.rs`).
 //!    [`load_documents`] reads plain text and columns of documents for language models (`documents.rs`).
 //!    [`detect_task`] returns the task that a file is for.
 //! 6. [`load_spans`] reads texts with labeled spans from CoNLL files and JSONL (`spans/`).
@@ -137,15 +137,13 @@ pub use crate::lang::wording::{format_thousands, format_thousands_wide};
 pub use concatenation::{Append, options_for_all_files};
 pub use dataset::{Dataset, Example, load_labeled, load_with_incomplete_rows};
 pub use documents::{DocumentBreaks, DocumentSplit, Documents, MIN_CHARACTERS, VALIDATION_FRACTION, load_documents};
-pub use error::ColumnRole;
-pub use error::{DataError, SourceLocation};
+pub use error::{ColumnRole, DataError, SourceLocation};
 pub use files::DataFiles;
 pub use fingerprint::Fingerprint;
 pub use format::{Format, ReadOptions, RowCounter};
 pub use io_errors::{is_disk_full, is_unwritable_path};
-pub use label_variants::LabelVariants;
 pub use label_variants::{
-    FileLabels, describe_file_differences, describe_variants, label_key, label_variants, merge_labels,
+    FileLabels, LabelVariants, describe_file_differences, describe_variants, label_key, label_variants, merge_labels,
 };
 pub use multi_label::{MultiLabelDataset, MultiLabelExample, load_multi_label, looks_multi_label};
 pub use normalize::normalize;

@@ -169,7 +169,7 @@ pub struct PairDataset {
     pub skipped: SkippedRows,
     /// The detected format and columns, with reasons, in one line.
     pub description: String,
-    /// The names of source and target, as in [`PairRecords::names`].
+    /// The names of source and target, as in `PairRecords::names`.
     pub names: [String; 2],
     /// The files that the sources come from.
     pub(crate) origins: RowOrigins,

@@ -92,7 +92,7 @@ impl PretrainedTokenizer {
     /// Reads and validates a `tokenizer.json`.
     ///
     /// # Errors
-    /// If the file cannot be read, or as for [`PretrainedTokenizer::from_json`].
+    /// If the file cannot be read, or as for `PretrainedTokenizer::from_json`.
     pub fn read(path: &Path) -> Result<Self, Error> {
         ValidatedTokenizer::read(path, PretrainedTokenizer::from_json, |found| Some(&mut found.tokenizer))
     }

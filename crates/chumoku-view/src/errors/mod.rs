@@ -51,7 +51,7 @@ fn method_sentence(errors: &ErrorAnalysis, lang: Lang) -> String {
         ),
         (ErrorKind::Numbers, Lang::Ja) => format!(
             "区間の幅に比べて誤差の大きい {shown} 件を、原因となった語（予測を真の値から遠ざける影響が、そのテキストで最大の影響の半分以上の語）\
-             ごとに示します。{method}：{unit}。＋は真の値から遠ざける語。"
+             ごとに示します。{method}：{unit}。+ は真の値から遠ざける語。"
         ),
         (_, Lang::En) => format!(
             "The {shown} most confident errors, grouped by the words that caused them: words whose effect towards the wrong answer is at \
@@ -59,7 +59,7 @@ fn method_sentence(errors: &ErrorAnalysis, lang: Lang) -> String {
         ),
         (_, Lang::Ja) => format!(
             "確信度の高い {shown} 件を、原因となった語（誤答を支持する影響が、そのテキストで最大の影響の半分以上の語）ごとに示します。\
-             {method}：{unit}。＋は誤答を支持する語。"
+             {method}：{unit}。+ は誤答を支持する語。"
         ),
     };
     if errors.is_network_alone {

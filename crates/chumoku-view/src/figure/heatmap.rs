@@ -275,21 +275,24 @@ impl Heatmap {
         let rows: Vec<usize> = (0..n).collect();
         let keys: Vec<usize> = (0..m).collect();
         let panels = m.div_ceil(fit).max(1);
+        // Labels that are numbers name their columns: chosen dimensions need not start at 0.
+        let labels = &self.columns.labels;
+        let are_numbers = !self.columns.is_numbered && labels.iter().all(|label| label.parse::<usize>().is_ok());
+        let headings = are_numbers.then_some(&labels[..]);
         let mut lines = Vec::new();
         for (i, part) in keys.chunks(m.div_ceil(panels).max(1)).enumerate() {
             if panels > 1 {
-                let note = {
-                    let [first, last] =
-                        [part[0], part[part.len() - 1]].map(|i| i + usize::from(self.columns.is_numbered));
-                    match self.columns.is_numbered {
-                        true => phrases::panel_note(lang, i + 1, panels, first, last),
-                        false => format!("{} {first}–{last}", self.columns.name),
-                    }
+                let [first, last] = [part[0], part[part.len() - 1]];
+                let note = match headings {
+                    _ if self.columns.is_numbered => phrases::panel_note(lang, i + 1, panels, first + 1, last + 1),
+                    Some(headings) => format!("{} {}–{}", self.columns.name, headings[first], headings[last]),
+                    None => format!("{} {first}–{last}", self.columns.name),
                 };
                 lines.push(format!("  {}", paint.quiet(&note)));
             }
             let panel = HeatmapPanel {
                 first_number: usize::from(self.rows.is_numbered),
+                headings,
                 words: [&words[0], &words[1]],
                 weight: &|row, column| self.value(row, column),
                 rows: &rows,

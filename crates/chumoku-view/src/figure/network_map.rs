@@ -72,6 +72,17 @@ const BESIDE: f64 = 172.0;
 /// Margin left of a column, for residual connections.
 const MARGIN: f64 = 44.0;
 
+/// Distance between a frame and the block below its upper edge: room for the lines that branch above the block.
+const FRAME_GAP: f64 = 17.0;
+/// Further distance above cross-attention, for the line from the encoder.
+const MEMORY_GAP: f64 = 14.0;
+/// Distance of the line from the encoder to the blocks below it.
+const MEMORY_ABOVE: f64 = 22.0;
+/// Distance between a column and the residual connection on its left.
+const OUTSIDE: f64 = 20.0;
+/// Half of the gap where a line passes another.
+const PASSING_GAP: f64 = 4.0;
+
 /// A stack of layers: a frame around repeated blocks.
 struct Frame {
     top: f64,
@@ -86,8 +97,8 @@ struct Pen {
     from: Option<f64>,
     /// The lower edge of the block above.
     bottom: f64,
-    /// The height at which the current residual connection starts.
-    residual_from: f64,
+    /// The point at which the current residual connection starts.
+    residual_from: [f64; 2],
     frame: Option<Frame>,
 }
 
@@ -131,7 +142,7 @@ impl NetworkMap {
             y: y0 + 8.0,
             from: None,
             bottom: y0,
-            residual_from: y0,
+            residual_from: [x0, y0],
             frame: None,
         };
         let mut pens = [pen(0.0), pen(1.0)];
@@ -150,11 +161,16 @@ impl NetworkMap {
                 close_frame(pen, canvas);
                 if block.times > 1 {
                     pen.y += 14.0;
-                    pen.frame = Some(Frame { top: pen.y - 10.0, times: block.times });
+                    pen.frame = Some(Frame { top: pen.y - FRAME_GAP, times: block.times });
                 }
             }
+            let reads_memory = block.part == "cross" && block.role == BlockRole::Projection;
+            if reads_memory {
+                pen.y += MEMORY_GAP;
+            }
             if self.starts_sublayer(index) {
-                pen.residual_from = pen.y - GAP / 2.0;
+                let x = if reads_memory { THIRD / 2.0 } else { WIDTH / 2.0 };
+                pen.residual_from = [pen.left + x, pen.y - GAP / 2.0];
             }
             let count = match block.role {
                 BlockRole::Projection => {
@@ -205,9 +221,9 @@ impl NetworkMap {
                 if let Some(above) = above {
                     arrow([above, start], [middle, top - 1.0], canvas);
                 }
-                let outside = left - 20.0;
-                line([middle, pen.residual_from], [outside, pen.residual_from], canvas);
-                line([outside, pen.residual_from], [outside, y], canvas);
+                let (outside, [_, from]) = (left - OUTSIDE, pen.residual_from);
+                line(pen.residual_from, [outside, from], canvas);
+                line([outside, from], [outside, y], canvas);
                 arrow([outside, y], [middle - 11.0, y], canvas);
                 let says = first.sentence(row.start + 1, lang);
                 rect([middle - 10.0, top - 1.0, 20.0, 20.0], Paint::Signed(0.25), &says, canvas);
@@ -218,34 +234,49 @@ impl NetworkMap {
                 return;
             }
             BlockRole::Projection => {
+                let center = |place: usize| left + place as f64 * (THIRD + 9.0) + THIRD / 2.0;
                 for (place, index) in row.clone().enumerate() {
-                    let x = left + place as f64 * (THIRD + 9.0);
-                    let center = x + THIRD / 2.0;
-                    // Keys and values of cross-attention come from elsewhere.
-                    if let Some(above) = above.filter(|_| memory_from.is_none() || place == 0) {
-                        arrow([above, start], [center, top], canvas);
+                    self.draw_block(index, [center(place) - THIRD / 2.0, top, THIRD, HEIGHT], canvas);
+                }
+                // Additive attention does not project its values: the keys themselves pass.
+                let passes = row.len() == 2;
+                let bottom = top + HEIGHT;
+                match (memory_from, above) {
+                    (None, Some(above)) => {
+                        // The input branches above the projections, where a residual connection may leave it too.
+                        let branch = top - GAP / 2.0;
+                        line([above, start], [above, branch], canvas);
+                        line([center(0), branch], [center(2), branch], canvas);
+                        for place in 0..row.len() {
+                            arrow([center(place), branch], [center(place), top], canvas);
+                        }
+                        if passes {
+                            line([center(2), branch], [center(2), bottom], canvas);
+                        }
                     }
-                    self.draw_block(index, [x, top, THIRD, HEIGHT], canvas);
-                }
-                if row.len() == 2 {
-                    // Additive attention does not project its values: the keys themselves pass.
-                    let passing = left + 2.0 * (THIRD + 9.0) + THIRD / 2.0;
-                    line([above.unwrap_or(passing), start], [passing, top], canvas);
-                    line([passing, top], [passing, top + HEIGHT], canvas);
-                }
-                if let Some(from) = memory_from {
-                    // Keys and values come from the encoder's output.
-                    let (between, y) = (left - 34.0, top - 8.0);
-                    let of_encoder = x0 + MARGIN + WIDTH / 2.0;
-                    let below = from + 22.0;
-                    line([of_encoder, from], [of_encoder, below], canvas);
-                    line([of_encoder, below], [between, below], canvas);
-                    line([between, below], [between, y], canvas);
-                    let last = left + 2.0 * (THIRD + 9.0) + THIRD / 2.0;
-                    line([between, y], [last, y], canvas);
-                    for place in 1..row.len() {
-                        let center = left + place as f64 * (THIRD + 9.0) + THIRD / 2.0;
-                        arrow([center, y], [center, top], canvas);
+                    (None, None) if passes => line([center(2), top], [center(2), bottom], canvas),
+                    (None, None) => {}
+                    (Some(from), above) => {
+                        if above.is_some() {
+                            arrow([center(0), start], [center(0), top], canvas);
+                        }
+                        // Keys and values come from the encoder's output.
+                        let (between, y) = (left - 34.0, top - MEMORY_ABOVE);
+                        let of_encoder = x0 + MARGIN + WIDTH / 2.0;
+                        let below = from + 22.0;
+                        line([of_encoder, from], [of_encoder, below], canvas);
+                        line([of_encoder, below], [between, below], canvas);
+                        line([between, below], [between, y], canvas);
+                        // The line has gaps where it passes the residual connection and the input of the queries.
+                        let mut x = between;
+                        for passed in [left - OUTSIDE, center(0)].into_iter().skip(usize::from(!self.is_pre_norm)) {
+                            line([x, y], [passed - PASSING_GAP, y], canvas);
+                            x = passed + PASSING_GAP;
+                        }
+                        line([x, y], [center(2), y], canvas);
+                        for place in 1..row.len() {
+                            arrow([center(place), y], [center(place), top], canvas);
+                        }
                     }
                 }
                 pen.from = Some(left + BESIDE / 2.0);

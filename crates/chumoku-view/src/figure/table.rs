@@ -55,9 +55,9 @@ impl FigureTable {
         if fits.len() < columns {
             let more = columns - fits.len();
             let note = match lang {
-                Lang::En if more == 1 => "… and 1 more column (--html and --json have all)".to_owned(),
-                Lang::En => format!("… and {more} more columns (--html and --json have all)"),
-                Lang::Ja => format!("… ほか {more} 列（--html と --json にはすべてあります）"),
+                Lang::En if more == 1 => "… and 1 more column (HTML and JSON have all)".to_owned(),
+                Lang::En => format!("… and {more} more columns (HTML and JSON have all)"),
+                Lang::Ja => format!("… ほか {more} 列（HTML と JSON にはすべてあります）"),
             };
             lines.extend(wrap(&note, width - 2).into_iter().map(|line| format!("  {line}")));
         }

@@ -78,6 +78,8 @@ function fit() {
   const cell = Math.max(18, Math.min(46, Math.floor(($('stage').parentElement.clientWidth - cells[0][0].offsetWidth - 4) / n) - 1));
   $('map').style.setProperty('--cell', cell + 'px');
   $('map').classList.toggle('dense', cell < 25);
+  hintScroll($('picture'), isWider($('stage')));
+  scrollHints();
 }
 function paint() {
   for (const q of rows) {
@@ -155,8 +157,8 @@ function about() {
   $('off-panel').hidden = !isShown;
   root.dataset.off = isShown ? `${S.layer + 1},${S.head + 1}` : '';
   if (!isShown) return;
-  $('off-said').replaceChildren(...w.translation === D.target ? [T.offSame] : [T.offChanges, ' ', el('bdi', { text: plain(w.translation), lang: isKana(w.translation) ? 'ja' : '' })]);
-  $('off-said').classList.toggle('changes', w.translation !== D.target);
+  $('off-summary').replaceChildren(...w.translation === D.target ? [T.offSame] : [T.offChanges, ' ', el('bdi', { text: plain(w.translation), lang: isKana(w.translation) ? 'ja' : '' })]);
+  $('off-summary').classList.toggle('changes', w.translation !== D.target);
   const ln = x => fixed(x).replace('-', '−');
   const change = rows.map(q => w.log_probabilities[q] - D.log_probabilities[q]), worst = change.reduce((a, x, q) => x < change[a] ? q : a, 0);
   compareTable($('off-table'), T.offHead, rows.map(q => [names.q[q], ln(D.log_probabilities[q]), ln(w.log_probabilities[q]), signed(change[q], 4)]), worst);
@@ -352,7 +354,7 @@ function switchOff() {
   if ($('off').hidden) return;
   S.off = !S.off;
   about(); writeHash();
-  if (S.off) $('say').textContent = $('off-said').textContent;
+  if (S.off) $('say').textContent = $('off-summary').textContent;
 }
 for (const lang of CHOICES.lang) $(lang).addEventListener('click', () => set({ lang }));
 makeTabs($('views'), VIEWS, swap);

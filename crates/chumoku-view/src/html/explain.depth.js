@@ -31,8 +31,8 @@ function depth() {
   tokenChoice($('depth-query'), i, () => true);
   tokenChoice($('depth-key'), j, j => !D.causal || j <= i);
   fillSelect('depth-order', Object.entries(T.orders), S.order);
-  const said = masked ? T.depthMasked(T.q(clip(pieces[j])), T.q(clip(pieces[i]))) : T.depthSaid(T.q(clip(pieces[i])), T.q(clip(pieces[j])), fixed(scores[j]), fixed(weights[j]));
-  $('depth-said').textContent = said;
+  const said = masked ? T.depthMasked(T.q(clip(pieces[j])), T.q(clip(pieces[i]))) : T.depthSummary(T.q(clip(pieces[i])), T.q(clip(pieces[j])), fixed(scores[j]), fixed(weights[j]));
+  $('depth-summary').textContent = said;
 
   const products = Array.from({ length: width }, (_, d) => Q[i * width + d] * K[j * width + d]), most = Math.max(...products.map(Math.abs)) || 1;
   const order = [...products.keys()];
@@ -63,7 +63,7 @@ function inDepth(change) {
   Object.assign(S, change);
   if (D.causal) S.to = Math.min(S.to, S.from);
   depth(); writeHash();
-  $('say').textContent = $('depth-said').textContent;
+  $('say').textContent = $('depth-summary').textContent;
 }
 for (const [id, name, read] of [['query', 'from', Number], ['key', 'to', Number], ['order', 'order', String]]) $('depth-' + id).addEventListener('change', e => { inDepth({ [name]: read(e.target.value) }); });
 // Up and down arrows change the query, left and right arrows the key.

@@ -116,8 +116,8 @@ function about() {
   if (!S.off || !w) return;
   if (known(w.similarity)) {
     const now = [cosine(D.similarity), cosine(w.similarity), signed(w.similarity - D.similarity, 4)];
-    $('off-said').textContent = T.offCosine(...now);
-    $('off-said').classList.remove('changes');
+    $('off-summary').textContent = T.offCosine(...now);
+    $('off-summary').classList.remove('changes');
     compareTable($('off-table'), T.offHead, [[T.cosine, ...now]], -1);
     return;
   }
@@ -128,8 +128,8 @@ function about() {
   const place = D.probabilities.findIndex(p => p.label === own), named = label => T.q(clip(plain(label)));
   const said = say(own, w.label, named(own), named(w.label), all[place] ?? before, w.probabilities[place] ?? after);
   const of = D.probabilities[chanceOf]?.probability, then = w.whole?.probabilities[chanceOf];
-  $('off-said').textContent = w.whole ? T.offOwn + said + T.gap + T.offWhole + say(D.label, w.whole.label, named(D.label), named(w.whole.label), of, then) : said;
-  $('off-said').classList.toggle('changes', own !== w.label);
+  $('off-summary').textContent = w.whole ? T.offOwn + said + T.gap + T.offWhole + say(D.label, w.whole.label, named(D.label), named(w.whole.label), of, then) : said;
+  $('off-summary').classList.toggle('changes', own !== w.label);
   const rows = D.probabilities.map((p, i) => [plain(p.label), odds(all[i]), odds(w.probabilities[i]), signed(100 * (w.probabilities[i] - all[i]), 1),
     ...w.whole ? [odds(p.probability), odds(w.whole.probabilities[i]), signed(100 * (w.whole.probabilities[i] - p.probability), 1)] : []]);
   compareTable($('off-table'), w.whole ? [...T.offHead, ...T.offHead.slice(1).map(text => T.offTogether(text))] : T.offHead, rows, D.probabilities.findIndex(p => p.label === w.label));

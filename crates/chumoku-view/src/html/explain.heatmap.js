@@ -195,7 +195,7 @@ stage.addEventListener('pointermove', e => {
     const right = p.x > stage.clientWidth * .62;
     tip.style.left = right ? 'auto' : p.x + 18 + 'px';
     tip.style.right = right ? stage.parentElement.clientWidth - p.x + 14 + 'px' : 'auto';
-    tip.style.top = p.y + 16 + 'px';
+    tip.style.top = stage.offsetTop + p.y + 16 + 'px';
   }
   aim(cell ? { q: p.q, k: p.k } : null);
 });

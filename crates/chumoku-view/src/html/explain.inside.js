@@ -17,7 +17,10 @@ function patch() {
   const isChanged = ([a, b]) => P.tokens[a] !== P.other_tokens[b];
   const name = place => { const [a, b] = P.aligned[place]; return tokens[a] === others[b] ? T.q(clip(tokens[a], 20)) : T.q(`${clip(tokens[a], 20)} → ${clip(others[b], 20)}`); };
   const answer = p => T.q(clip(tokenName(p.label)));
-  $('patch-title').textContent = T.patchTitle(answer(text), answer(other));
+  // Labels and numbers have one logit; the same answer twice is compared with another one.
+  const toward = answer({ label: P.toward }), away = P.away ? answer({ label: P.away }) : '', isSame = away && text.label === other.label;
+  $('patch-title').textContent = !away ? T.patchTitleOne(toward) : isSame ? T.patchTitleSame(answer(text)) : T.patchTitle(answer(text), answer(other));
+  const what = !away ? T.patchLogit(toward) : isSame ? T.patchDifference(toward, away) : T.patchAnswer;
   // Both texts, with the tokens that differ marked.
   const changed = [0, 1].map(side => new Set(P.aligned.filter(isChanged).map(pair => pair[side])));
   const words = (list, side) => el('bdi', {}, ...list.flatMap((token, i) => [changed[side].has(i) || !P.aligned.some(pair => pair[side] === i) ? el('mark', { text: token }) : token, ' ']));
@@ -25,7 +28,7 @@ function patch() {
   $('patch-texts').replaceChildren(...line(T.patchText, tokens, 0), ...line(T.patchOther, others, 1));
 
   const headings = P.aligned.map((pair, i) => el('th', { scope: 'col', class: isChanged(pair) ? 'changed' : '', title: name(i) }, el('bdi', { text: clip(tokens[pair[0]], 12) })));
-  const cellOf = (x, site, isTop) => gridCell(x, moved(x), T.patchCell(site, percent(x, 0) + ' %'), isTop);
+  const cellOf = (x, site, isTop) => gridCell(x, moved(x), T.patchCell(site, percent(x, 0) + ' %', what), isTop);
   const rowsOf = (numbers, across, label, site) => Array.from({ length: numbers.length / across }, (_, l) => {
     const row = numbers.slice(l * across, l * across + across), most = row.indexOf(Math.max(...row));
     return el('tr', {}, el('th', { scope: 'row', text: label(l) }), ...row.map((x, i) => cellOf(x, site(l, i), i === most && x > .1)));
@@ -40,10 +43,11 @@ function patch() {
   // The difference moves on where another token, or no single token, carries half of it.
   const next = tops.findIndex(({ at, most }) => at !== tops[0].at || most < .5), { at, most } = tops[next] || {};
   const more = tops[0].most < .5 || next < 0 ? '' : most < .5 ? T.patchSpread(name(tops[0].at), next) : T.patchHandOver(name(tops[0].at), name(at), next);
-  $('patch-said').textContent = T.patchSaid(site, percent(x, 0) + ' %', more);
+  $('patch-summary').textContent = T.patchSummary(site, percent(x, 0) + ' %', more, what);
   $('patch-readout').textContent = T.patchHint;
-  const label = text => T.q(clip(tokenName(text)));
-  $('patch-note').textContent = T.patchNote(label(P.toward), P.away ? label(P.away) : '', ...P.differences.map(d => d.toFixed(2).replace('-', '−')));
+  $('patch-warning').hidden = !D.patching_is_small;
+  $('patch-warning').textContent = T.patchWarning(Math.abs(P.differences[1] - P.differences[0]).toFixed(3));
+  $('patch-note').textContent = T.patchNote(toward, away, ...P.differences.map(d => d.toFixed(2).replace('-', '−')));
 }
 for (const id of ['patch-residual', 'patch-heads', 'patch-ff']) sayCells(id, 'patch-readout', () => T.patchHint);
 

@@ -228,12 +228,12 @@ function columns() {
   const all = D.columns || [], most = all.reduce((m, c) => Math.max(m, Math.abs(c.effect)), 0) || 1;
   $('columns-card').hidden = !all.length;
   if (!all.length) return;
-  $('columns-title').textContent = D.said_columns.title[S.lang];
-  $('columns-note').textContent = D.said_columns.note[S.lang];
+  $('columns-title').textContent = D.column_texts.title[S.lang];
+  $('columns-note').textContent = D.column_texts.note[S.lang];
   $('columns').replaceChildren(el('tbody', {}, ...all.map(c => {
     const fill = el('i', { class: c.effect < 0 ? 'against' : 'for' });
     fill.style.width = (Math.abs(c.effect) / most * 50).toFixed(2) + '%';
-    return el('tr', {}, el('th', { scope: 'row' }, el('bdi', { text: plain(c.name) })), el('td', {}, el('bdi', { text: c.said[S.lang] })), el('td', { text: signed(c.effect) }), el('td', { class: 'diverging', 'aria-hidden': 'true' }, fill));
+    return el('tr', {}, el('th', { scope: 'row' }, el('bdi', { text: plain(c.name) })), el('td', {}, el('bdi', { text: c.value_text[S.lang] })), el('td', { text: signed(c.effect) }), el('td', { class: 'diverging', 'aria-hidden': 'true' }, fill));
   })));
 }
 // The title names the chosen word.
@@ -297,7 +297,7 @@ function show() {
   root.lang = S.lang;
   root.dataset.theme = theme();
   document.title = `${T.title(D.model)} – Chumoku`;
-  for (const node of document.querySelectorAll('[data-t]')) node.textContent = T[node.dataset.t];
+  for (const node of document.querySelectorAll('[data-t]')) { node.textContent = T[node.dataset.t]; if (!D.layers) node.hidden ||= !node.textContent; }
   for (const node of document.querySelectorAll('[data-label]')) { node.setAttribute('aria-label', T[node.dataset.label]); node.title = T[node.dataset.label]; }
   $('langs').setAttribute('aria-label', T.langs);
   $('views').setAttribute('aria-label', T.viewsTitle);
@@ -305,7 +305,7 @@ function show() {
   for (const view of VIEWS) $('view-' + view).textContent = T.views[view];
   $('theme').textContent = T.themes[S.theme];
   $('model').textContent = D.model;
-  $('label').textContent = isModel ? T.q(plain(D.label)) : isItself ? '' : isEncoder ? cosine(D.similarity) : D.number ? D.said_number[S.lang] : D.label;
+  $('label').textContent = isModel ? T.q(plain(D.label)) : isItself ? '' : isEncoder ? cosine(D.similarity) : D.number ? D.number_text[S.lang] : D.label;
   const chance = D.probabilities.find(p => p.label === D.label);
   $('chance').textContent = chance && !D.number ? `${percent(chance.probability, 1)} %` : '';
   // The two texts of a pair, one below the other.
@@ -317,17 +317,19 @@ function show() {
   for (const id of ['text', 'tiles', 'map', 'lines', 'depth', 'numbers', 'pieces']) if (kana) $(id).lang = 'ja';
   const cls = T.q(isModel ? plain(D.attribution.class) : isEncoder ? clip(plain(D.attribution.class), 60) : D.attribution.class);
   $('effect-title').textContent = T.effect(cls);
-  $('effect-note').textContent = T.effectNote(said(D.attribution.method), said(D.attribution.unit)) + ['said_integral', 'said_curves'].map(name => D[name] ? T.gap + D[name][S.lang] : '').join('');
+  $('effect-note').textContent = T.effectNote(said(D.attribution.method), said(D.attribution.unit)) + ['integral_text', 'curves_text'].map(name => D[name] ? T.gap + D[name][S.lang] : '').join('');
   if ($('curves')) for (const node of $('curves').children) node.hidden = node.lang !== S.lang;
   $('shares').hidden = !D.shares;
   $('shares').textContent = D.shares ? D.shares[S.lang] : '';
   $('for-note').textContent = T.forNote(cls);
   $('against-note').textContent = isItself ? '' : T.againstNote(cls);
   $('against-note').parentElement.hidden = isItself;
-  $('trust-said').textContent = D.said_trust ? D.said_trust[S.lang] : '';
+  $('trust-summary').textContent = D.trust_text ? D.trust_text[S.lang] : '';
   $('both-note').hidden = !D.attribution.whole && !known(D.prompt_words);
   $('both-note').textContent = known(D.prompt_words) ? T.writtenNote : T.bothNote;
-  $('joining').textContent = T.joining(said(D.joining));
+  $('joining').textContent = D.layers ? T.joining(said(D.joining)) : '';
+  // An n-gram model reads no sub-words.
+  $('pieces-fold').hidden = !D.pieces.length;
   $('numbers-wide').setAttribute('aria-label', T.tableTitle);
   fillSelect('scale', Object.entries(T.scales), S.scale);
   $('root').checked = S.root;
@@ -341,14 +343,6 @@ function show() {
   if (!D.layers) { $('numbers-fold').hidden = true; return; }
   present(); thumbs();
 }
-// Figures that are wider than their place say that they scroll.
-function scrollHints() {
-  for (const node of document.querySelectorAll('.wide, #curves')) {
-    const scrolls = node.scrollWidth > node.clientWidth + 1;
-    node.classList.toggle('scrolls', scrolls);
-    node.dataset.scrolls = scrolls ? T.scrolls : '';
-  }
-}
 for (const fold of document.querySelectorAll('details')) fold.addEventListener('toggle', scrollHints);
 const piecesOf = [];
 if ($('curves')) $('curves-place').append($('curves'));
@@ -361,7 +355,7 @@ function switchOff() {
   if (!WITHOUT.size) return;
   S.off = !S.off;
   about(); writeHash();
-  if (S.off) $('say').textContent = $('off-said').textContent;
+  if (S.off) $('say').textContent = $('off-summary').textContent;
 }
 for (const lang of ['en', 'ja']) $('lang-' + lang).addEventListener('click', () => set({ lang }));
 $('theme').addEventListener('click', otherTheme);

@@ -4,12 +4,13 @@ const L = D.lens;
 const tokenName = text => plain(D.kind === 'language_model' ? signsOf(text) : text.replace(/^▁(?=.)/, ''));
 // A cell of a grid; its color is a share of the scale, and negative numbers are orange.
 function gridCell(x, text, said, isTop) {
-  const css = colors(), lut = LUTS[theme()], cell = el('td', { text, tabIndex: 0, title: said, class: isTop ? 'top' : '' });
+  const css = colors(), lut = LUTS[theme()], cell = el('td', { text, tabIndex: 0, title: said, class: isTop ? 'strongest' : '' });
   if (x < 0) cell.style.background = `color-mix(in srgb, ${css.against} ${Math.min(60, -60 * x).toFixed(0)}%, transparent)`;
   else { const color = lut[shade8(x)]; cell.style.background = color.css; cell.style.color = color.ink; }
   cell.setAttribute('aria-label', said);
   return cell;
 }
+const SHOWN_ANSWERS = 8;
 const shade8 = x => Math.round(255 * Math.min(1, Math.max(0, x)));
 const grid = (id, corner, heads, rows) => $(id).replaceChildren(el('thead', {}, el('tr', {}, el('td', { text: corner }), ...heads)), el('tbody', {}, ...rows));
 
@@ -20,20 +21,29 @@ function lens() {
   const rowName = l => l ? T.layerRow(l) : T.embeddingRow;
   const cell = (answer, l, i, text, x) => gridCell(x, text, T.lensCell(l, name(answer.label), percent(answer.probability, 1) + ' %'), false);
   if (isWhole) {
-    // Classes side by side, most probable first.
-    const classes = D.probabilities.slice(0, 8);
+    // Labels and thresholds have a probability each; the explained one is marked. Classes are sorted, most probable first.
+    const isOne = D.exclusive === false, own = D.probabilities.findIndex(p => p.label === D.attribution.class);
+    // Of many thresholds, those around the explained one.
+    const first = isOne ? Math.max(0, Math.min(own - SHOWN_ANSWERS / 2, D.probabilities.length - SHOWN_ANSWERS)) : 0;
+    const classes = D.probabilities.slice(first, first + SHOWN_ANSWERS);
     const rows = L.depths.map(([answer], l) => el('tr', {}, el('th', { scope: 'row', text: rowName(l) }), ...classes.map((p, i) => {
-      const x = answer.probabilities[i];
+      const x = answer.probabilities[first + i];
       return gridCell(x, percent(x, 1) + ' %', T.lensCell(l, T.q(clip(plain(p.label))), percent(x, 1) + ' %'), plain(p.label) === plain(answer.label));
     })));
     grid('lens', '', classes.map(p => el('th', { scope: 'col', title: p.label }, el('bdi', { text: clip(plain(p.label), 20) }))), rows);
+    if (isOne) {
+      const [before, after] = [L.depths[0][0], last[0]].map(answer => percent(answer.probability, 1) + ' %');
+      $('lens-title').textContent = T.lensOneTitle(name(last[0].label));
+      $('lens-summary').textContent = T.lensOne(name(last[0].label), before, after);
+      return;
+    }
     // The first layer from which on the answer stays.
     let from = L.depths.length - 1;
     while (from > 0 && L.depths[from - 1][0].label === last[0].label) from--;
-    $('lens-said').textContent = T.lensSaid(from, name(last[0].label));
+    $('lens-summary').textContent = T.lensSummary(from, name(last[0].label));
     return;
   }
-  $('lens-said').textContent = T.lensTokens;
+  $('lens-summary').textContent = T.lensTokens;
   const rows = L.depths.map((answers, l) => el('tr', {}, el('th', { scope: 'row', text: rowName(l) }), ...answers.map((answer, i) => cell(answer, l, i, clip(tokenName(answer.label), 12), answer.probability))));
   grid('lens', '', L.tokens.map(text => el('th', { scope: 'col', title: tokenName(text) }, el('bdi', { text: clip(tokenName(text), 12) }))), rows);
 }

@@ -130,8 +130,8 @@ fn first_head_fields([layer, head]: [usize; 2]) -> [(String, Value); 2] {
     [("first_layer".to_owned(), layer.into()), ("first_head".to_owned(), head.into())]
 }
 
-/// Maximum count of numbers that a page holds exactly. Larger arrays are stored as bytes if they are only drawn, or
-/// left out.
+/// Maximum count of numbers in an array that a page holds exactly, over all layers and heads. Larger arrays are stored
+/// as bytes if they are only drawn, or left out, except for the head that is shown first.
 const MAX_EXACT_NUMBERS: usize = 1 << 16;
 
 /// Maximum count of numbers in a derived array. Larger ones are left out.
@@ -275,24 +275,27 @@ fn page_data(explanation: &Explanation, first: [usize; 2]) -> String {
             ("note", both(&|lang| phrases::column_note(lang, &class))),
         ];
         fields
-            .insert("said_columns".to_owned(), texts.map(|(name, text)| (name.to_owned(), text)).into_iter().collect());
+            .insert("column_texts".to_owned(), texts.map(|(name, text)| (name.to_owned(), text)).into_iter().collect());
         if let Some(Value::Array(columns)) = fields.get_mut("columns") {
             for (shown, column) in columns.iter_mut().zip(&explanation.columns) {
-                shown["said"] = both(&|lang| phrases::column_value(lang, column));
+                shown["value_text"] = both(&|lang| phrases::column_value(lang, column));
             }
         }
     }
     if let Some(number) = explanation.number {
-        fields.insert("said_number".to_owned(), both(&|lang| phrases::number_with_interval(lang, number)));
+        fields.insert("number_text".to_owned(), both(&|lang| phrases::number_with_interval(lang, number)));
     }
     if let Some(integral) = &explanation.attribution.integral {
-        fields.insert("said_integral".to_owned(), both(&|lang| phrases::integral_note(lang, integral)));
+        fields.insert("integral_text".to_owned(), both(&|lang| phrases::integral_note(lang, integral)));
     }
     if let Some(curves) = &explanation.attribution.curves {
         let class = format!("\u{2068}{}\u{2069}", show_controls(&explanation.attribution.class));
-        fields.insert("said_curves".to_owned(), both(&|lang| phrases::curves_note(lang, curves, &class)));
+        fields.insert("curves_text".to_owned(), both(&|lang| phrases::curves_note(lang, curves, &class)));
     }
-    fields.insert("said_trust".to_owned(), both(&|lang| phrases::trust_sentence(lang, explanation)));
+    if let Some(patching) = &explanation.patching {
+        fields.insert("patching_is_small".to_owned(), patching.has_small_difference().into());
+    }
+    fields.insert("trust_text".to_owned(), both(&|lang| phrases::trust_sentence(lang, explanation)));
     let phrases: Map<String, Value> = PHRASES.iter().map(|(en, ja)| ((*en).to_owned(), Value::from(*ja))).collect();
     fields.insert("phrases".to_owned(), phrases.into());
     escape_script_json(&Value::Object(fields).to_string())
@@ -356,6 +359,15 @@ mod tests {
             }
             // The first of these ends a script element, wherever it occurs.
             assert!(!script.contains("</") && !script.contains("<!--") && !style.contains("</"));
+        }
+    }
+
+    #[test]
+    fn texts_suit_both_themes_and_names_are_nouns() {
+        for PageTemplate { template, script, .. } in [EXPLAIN_PAGE, ALIGNMENT_PAGE] {
+            for word in ["Darker", "色が濃い", "-said", "said_", ".said"] {
+                assert!(!template.contains(word) && !script.contains(word), "{word}");
+            }
         }
     }
 

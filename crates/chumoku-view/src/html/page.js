@@ -151,9 +151,17 @@ function fitText(text, width) {
   while (c.length && widthOf(c.join('') + '…') > width) c.pop();
   return c.join('') + '…';
 }
+// Figures that are wider than their place say that they scroll.
+function hintScroll(node, scrolls) {
+  node.classList.toggle('scrolls', scrolls);
+  node.dataset.scrolls = scrolls ? T.scrolls : '';
+}
+const isWider = node => node.scrollWidth > node.clientWidth + 1;
+const scrollHints = () => document.querySelectorAll('.wide, #curves').forEach(node => hintScroll(node, isWider(node)));
 // Reserves space for a picture of this size; returns the visible part and where to draw it.
 function viewport(stage, size) {
   const [space] = stage.children, [canvas] = space.children, room = stage.parentElement.clientWidth;
+  hintScroll(stage.parentElement, size.width > room);
   const limit = Math.max(420, Math.min(860, innerHeight - 140));
   space.style.width = size.width + 'px';
   space.style.height = size.height + 'px';

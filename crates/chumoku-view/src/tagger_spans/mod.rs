@@ -51,11 +51,11 @@ fn method_sentence(tagged: &TaggedText, lang: Lang) -> String {
              reads {token} in its place. + (blue): the word speaks for the span; - (orange): against it."
         ),
         (Lang::Ja, None) => format!(
-            "{method}：{unit}。隣の語のものも含め、その語を見る特徴をすべて除きます。＋（青）はスパンを支持する語、－（橙）は反対する語。"
+            "{method}：{unit}。隣の語のものも含め、その語を見る特徴をすべて除きます。+（青）はスパンを支持する語、-（橙）は反対する語。"
         ),
         (Lang::Ja, Some(token)) => format!(
             "{method}：{unit}。条件付き確率場では、隣の語のものも含め、その語を見る特徴をすべて除き、ネットワークはその位置で {token} を\
-             読みます。＋（青）はスパンを支持する語、－（橙）は反対する語。"
+             読みます。+（青）はスパンを支持する語、-（橙）は反対する語。"
         ),
     }
 }

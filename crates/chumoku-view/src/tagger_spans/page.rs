@@ -153,7 +153,7 @@ fn score_table(against: &LabelComparison, lang: Lang, element: &mut String) {
         pick("feature", "特徴"),
         pick("effect", "影響"),
     ];
-    let class = |at: usize| if at == 3 { " class=\"said\"" } else { "" };
+    let class = |at: usize| if at == 3 { " class=\"feature\"" } else { "" };
     let cell = |(at, cell): (usize, &String)| format!("<th scope=\"col\"{}>{cell}</th>", class(at));
     let head: String = head.iter().enumerate().map(cell).collect();
     let _ = writeln!(element, "<div class=\"wide\" tabindex=\"0\"><table><thead><tr>{head}</tr></thead><tbody>");
@@ -162,7 +162,7 @@ fn score_table(against: &LabelComparison, lang: Lang, element: &mut String) {
         let word = escape_markup(&show_controls(word));
         let _ = writeln!(
             element,
-            "<tr><th scope=\"row\" class=\"word\"><bdi>{word}</bdi></th><td>{label}</td><td>{other}</td><td class=\"said\">{text}</td>\
+            "<tr><th scope=\"row\" class=\"word\"><bdi>{word}</bdi></th><td>{label}</td><td>{other}</td><td class=\"feature\">{text}</td>\
              <td>{}</td></tr>",
             signed_number(effect, 3)
         );
@@ -190,7 +190,7 @@ fn score_table(against: &LabelComparison, lang: Lang, element: &mut String) {
     let sum = pick("sum: difference of the scores", "合計：スコアの差");
     let _ = writeln!(
         element,
-        "<tr class=\"sum\"><th></th><td></td><td></td><td class=\"said\">{sum}</td><td>{}</td></tr>",
+        "<tr class=\"sum\"><th></th><td></td><td></td><td class=\"feature\">{sum}</td><td>{}</td></tr>",
         signed_number(against.difference, 3)
     );
     element.push_str("</tbody></table></div>\n");

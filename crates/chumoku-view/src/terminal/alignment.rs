@@ -100,6 +100,7 @@ pub fn render_alignment(alignment: &Alignment, place: Option<[usize; 2]>, option
             scale_top: top,
             corner,
             first_number: 1,
+            headings: None,
             is_signed: false,
         };
         panel.lines(paint).iter().for_each(|text| line(text));

@@ -1,6 +1,6 @@
 //! Shared parts of the heatmaps: percentages, bars, vertical words.
 
-use crate::width::display_width;
+use crate::width::{display_width, signed_number};
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Maximum height of a vertical word in lines.
@@ -58,6 +58,12 @@ pub(crate) fn filled_bar(share: f32, width: usize) -> String {
     bar
 }
 
+/// Returns the effect that fills a bar: the largest, or 0 if even that is shown as 0 with this many decimals.
+pub(crate) fn full_bar_effect(effects: impl Iterator<Item = f32>, digits: usize) -> f32 {
+    let largest = effects.map(f32::abs).fold(0.0, f32::max);
+    if signed_number(largest, digits).starts_with('+') { largest } else { 0.0 }
+}
+
 /// Returns a word as vertical text, one grapheme a line, truncated to the maximum height.
 pub(crate) fn vertical_word(word: &str, cell: usize) -> Vec<String> {
     let mut signs: Vec<String> = word
@@ -89,6 +95,15 @@ mod tests {
         assert_eq!(filled_bar(1.0, 3), "███");
         assert_eq!(filled_bar(7.0, 3), "███");
         assert_eq!(filled_bar(f32::NAN, 3), "");
+    }
+
+    #[test]
+    fn effects_that_are_all_shown_as_zero_fill_no_bar() {
+        let full = |effects: [f32; 2], digits| full_bar_effect(effects.into_iter(), digits);
+        assert_eq!(full([0.004, -0.0049], 2), 0.0);
+        assert_eq!(full([0.004, -0.0049], 3), 0.0049);
+        assert_eq!(full([0.004, -0.006], 2), 0.006);
+        assert_eq!(full([0.0, f32::NAN], 2), 0.0);
     }
 
     #[test]

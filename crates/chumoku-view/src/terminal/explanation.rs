@@ -1,7 +1,7 @@
 //! An explanation in a terminal.
 
 use super::TerminalOptions;
-use super::cells::{filled_bar, largest_in_order, max_width, rounded_top};
+use super::cells::{filled_bar, full_bar_effect, largest_in_order, max_width, rounded_top};
 use super::color::{ColorDepth, Painter};
 use super::heatmap::{HeatmapPanel, legend};
 use crate::phrases;
@@ -126,7 +126,16 @@ impl ExplanationWriter<'_> {
             self.write_note(&e.levels.iter().map(node).collect::<Vec<_>>().join("  ›  "));
         }
 
-        self.write_quoted("", &e.text);
+        match e.written_from().map(|start| e.text.split_at(start)) {
+            None => self.write_quoted("", &e.text),
+            Some((prompt, written)) => {
+                self.write_quoted(lang.pick("Prompt: ", "プロンプト："), prompt);
+                self.write_quoted(lang.pick("Written by the model: ", "モデルが書いた部分："), written);
+            }
+        }
+        if let Some(first) = e.prompt_words.filter(|&first| first < e.words.len()) {
+            self.write_note(&phrases::written_words_note(lang, first + 1, e.words.len()));
+        }
         if e.similarity.is_some() && !e.is_compared_with_itself() {
             self.write_quoted("↔ ", &e.label);
         }
@@ -227,7 +236,7 @@ impl ExplanationWriter<'_> {
 
         let attribution = &e.attribution;
         if attribution.whole.is_some() {
-            self.write_note(phrases::two_effects_note(lang));
+            self.write_note(&phrases::two_effects_note(lang, e.layers > 0));
         }
         if let Some(integral) = &attribution.integral {
             self.write_note(&phrases::integral_note(lang, integral));
@@ -259,7 +268,7 @@ impl ExplanationWriter<'_> {
         let columns = if shown.len() <= 14 { 1 } else { most };
         let rows = shown.len().div_ceil(columns);
         let wide = if columns == 1 { self.width.min(72) } else { self.width / columns };
-        let top = shown.iter().map(|&i| words[i].score.abs()).fold(0.0, f32::max);
+        let top = full_bar_effect(shown.iter().map(|&i| words[i].score), self.effect_digits());
         let label =
             shown.iter().map(|&i| display_width(&words[i].text)).max().unwrap_or(0).min(MAX_LABEL).min(wide / 3);
         let index = words.len().to_string().len();
@@ -268,6 +277,11 @@ impl ExplanationWriter<'_> {
             let line: String = cells.map(|&i| self.effect_cell(i, &words[i], [wide, index, label], top)).collect();
             self.write_line(&line);
         }
+    }
+
+    /// Returns the decimals of a word's effect. Cosines differ by less than log-odds do.
+    fn effect_digits(&self) -> usize {
+        if self.explanation.similarity.is_some() { 3 } else { 2 }
     }
 
     /// Formats the effect of a word in `width` columns, with the widths of its index and its text. The effect on the
@@ -279,9 +293,7 @@ impl ExplanationWriter<'_> {
         [width, index, label]: [usize; 3],
         top: f32,
     ) -> String {
-        let score = *score;
-        // Cosines differ by less than log-odds do.
-        let digits = if self.explanation.similarity.is_some() { 3 } else { 2 };
+        let (score, digits) = (*score, self.effect_digits());
         let number = |score: f32| align_right(&signed_number(score, digits), 7);
         let whole = whole.map_or(String::new(), number);
         let number = number(score);
@@ -330,7 +342,7 @@ impl ExplanationWriter<'_> {
         };
         let values: Vec<String> = columns.iter().map(shown).collect();
         let [name, value] = [max_width(&names), max_width(&values)];
-        let top = columns.iter().map(|column| column.effect.abs()).fold(0.0, f32::max);
+        let top = full_bar_effect(columns.iter().map(|column| column.effect), 2);
         let half = (self.width.min(72).saturating_sub(2 + name + 2 + value + 8 + 1) / 2).clamp(2, 24);
         for ((column, name_of), value_of) in columns.iter().zip(&names).zip(&values) {
             let effect = column.effect;
@@ -405,6 +417,7 @@ impl ExplanationWriter<'_> {
                 scale_top: top,
                 corner,
                 first_number: 1,
+                headings: None,
                 is_signed: false,
             };
             panel.lines(self.paint).iter().for_each(|line| self.write_line(line));

@@ -40,6 +40,8 @@ pub(crate) struct HeatmapPanel<'a> {
     pub(crate) corner: &'a str,
     /// Number of the first row and column: 1 for words, 0 for axes of numbers.
     pub(crate) first_number: usize,
+    /// Headings of all columns that replace their numbers, such as chosen dimensions.
+    pub(crate) headings: Option<&'a [String]>,
     /// True for signed numbers, which are written in hundredths with a sign.
     pub(crate) is_signed: bool,
 }
@@ -66,8 +68,11 @@ impl HeatmapPanel<'_> {
             lines.push(format!("{gutter} {signs}"));
         }
         let corner = align_right(self.corner, display_width(&gutter) - 1);
-        let mut numbers: String =
-            self.keys.iter().map(|k| align_right(&(k + self.first_number).to_string(), self.cell_width)).collect();
+        let number = |&k: &usize| match self.headings {
+            Some(headings) => align_right(&headings[k], self.cell_width),
+            None => align_right(&(k + self.first_number).to_string(), self.cell_width),
+        };
+        let mut numbers: String = self.keys.iter().map(number).collect();
         if let Some(rest) = self.rest_heading {
             numbers += &align_right(rest, self.cell_width + 1);
         }

@@ -39,7 +39,7 @@ impl NumberTable {
                     .clone()
                     .map(|j| {
                         let x = self.values[i * self.columns.len() + j];
-                        let text = align_right(&movement(x), column);
+                        let text = align_right(&format_effect(x), column);
                         if x >= 0.5 { paint.strong(&text) } else { text }
                     })
                     .collect();
@@ -50,8 +50,8 @@ impl NumberTable {
     }
 }
 
-/// Formats a movement with two decimals and no negative zero.
-fn movement(x: f32) -> String {
+/// Formats an effect with two decimals and no negative zero.
+fn format_effect(x: f32) -> String {
     if x.abs() < 0.005 { "0.00".into() } else { format!("{x:.2}").replace('-', "−") }
 }
 
@@ -89,6 +89,63 @@ fn site_name(patching: &Patching, site: PatchedSite, lang: Lang) -> String {
     }
 }
 
+fn quoted_label(label: &str, lang: Lang) -> String {
+    lang.quoted(&show_controls_in_text(label))
+}
+
+/// Returns the title of patching: what moves between the two texts.
+fn patching_title(patching: &Patching, lang: Lang) -> String {
+    let [text, other] = patching.answers.each_ref().map(|answer| quoted_label(&answer.label, lang));
+    match (patching.away.is_some(), patching.has_same_answer()) {
+        (false, _) => {
+            let label = quoted_label(&patching.toward, lang);
+            tr_in!("Patching: the probability of {label}", "パッチング：{label}の確率", lang)
+        }
+        (true, true) => tr_in!("Patching: both texts get {text}", "パッチング：答えはどちらも{text}", lang),
+        (true, false) => tr_in!("Patching: from {text} to {other}", "パッチング：{text}から{other}へ", lang),
+    }
+}
+
+/// Says what the numbers 0 and 1 mean.
+fn patching_scale(patching: &Patching, lang: Lang) -> String {
+    let toward = quoted_label(&patching.toward, lang);
+    let [from, to] = patching.differences.map(format_effect);
+    match patching.away.as_deref().map(|away| quoted_label(away, lang)) {
+        None => tr_in!(
+            "The numbers follow the logit of {toward}. 0: it stays at {from}; 1: it is that of the other text, {to}.",
+            "数値は{toward}のロジットの動きを表し、0 ならこのテキストの {from}、1 ならもう一方のテキストの {to} です。",
+            lang
+        ),
+        Some(away) if patching.has_same_answer() => tr_in!(
+            "The answers are the same, so the numbers follow the logit of {toward} minus that of {away}. 0: it stays at {from}; \
+             1: it is that of the other text, {to}.",
+            "答えが同じなので、数値は{toward}のロジットから{away}のロジットを引いた差の動きを表し、0 ならこのテキストの {from}、1 なら\
+             もう一方のテキストの {to} です。",
+            lang
+        ),
+        Some(_) => {
+            let scale = lang.pick(
+                "0: the answer is unchanged; 1: it is that of the other text.",
+                "0 なら答えは変わらず、1 ならもう一方のテキストと同じ答えです。",
+            );
+            scale.to_owned()
+        }
+    }
+}
+
+/// The warning that a share of a small difference means little.
+fn small_difference_warning(patching: &Patching, lang: Lang) -> String {
+    let [text, other] = patching.differences;
+    let difference = (other - text).abs();
+    tr_in!(
+        "Warning: the logits of the two texts differ by only {difference:.3}, so a share of this difference means little. Choose \
+             texts whose answers differ more.",
+        "注意：2 つのテキストのロジットは {difference:.3} しか違わないため、その割合にはあまり意味がありません。答えがもっと異なるテキストを\
+             選んでください。",
+        lang
+    )
+}
+
 /// Writes how far the answer moves when values of another text are used, site by site. Without patching, writes
 /// nothing.
 #[must_use]
@@ -100,33 +157,35 @@ pub fn render_patching(explanation: &Explanation, options: &TerminalOptions) -> 
     let prose = |lines: &mut Vec<String>, text: &str| {
         lines.extend(wrap(text, width - 2).into_iter().map(|line| format!("  {line}")));
     };
-    let [text, other] = patching.answers.each_ref().map(|answer| show_controls_in_text(&answer.label));
-    let title =
-        tr_in!("Patching: from {} to {}", "パッチング：{}から{}へ", lang, lang.quoted(&text), lang.quoted(&other));
-    lines.extend([String::new(), paint.strong(&truncate(&title, width))]);
+    lines.extend([String::new(), paint.strong(&truncate(&patching_title(patching, lang), width))]);
     let of_text = [&explanation.text, &patching.other];
     for (answer, text) in patching.answers.iter().zip(of_text) {
         let percent = 100.0 * answer.probability;
-        let label = lang.quoted(&show_controls_in_text(&answer.label));
-        prose(&mut lines, &format!("{} → {label} {percent:.1} %", lang.quoted(&show_controls_in_text(text))));
+        let (text, label) = (lang.quoted(&show_controls_in_text(text)), quoted_label(&answer.label, lang));
+        let line = match patching.away {
+            Some(_) => format!("{text} → {label} {percent:.1} %"),
+            None => tr_in!("{text}: {label} {percent:.1} %", "{text}：{label} {percent:.1} %", lang),
+        };
+        prose(&mut lines, &line);
+    }
+    if patching.has_small_difference() {
+        prose(&mut lines, &small_difference_warning(patching, lang));
     }
     let sites: Vec<String> = patching
         .strongest(LISTED_SITES)
         .into_iter()
-        .map(|site| format!("{} ({})", site_name(patching, site, lang), movement(patching.movement(site))))
+        .map(|site| format!("{} ({})", site_name(patching, site, lang), format_effect(patching.effect(site))))
         .collect();
+    let scale = patching_scale(patching, lang);
     prose(
         &mut lines,
         &match lang {
-            Lang::En => format!(
-                "0: the answer is unchanged; 1: it is that of the other text. Of heads and feed-forward networks, these move it \
-             most: {}.",
-                sites.join(", ")
-            ),
-            Lang::Ja => format!(
-                "0 なら答えは変わらず、1 ならもう一方のテキストと同じ答えです。ヘッドとフィードフォワード層のうち、答えを最も動かすのは{}です。",
-                sites.join("、")
-            ),
+            Lang::En => {
+                format!("{scale} Of heads and feed-forward networks, these move it most: {}.", sites.join(", "))
+            }
+            Lang::Ja => {
+                format!("{scale}ヘッドとフィードフォワード層のうち、最も大きく動かすのは{}です。", sites.join("、"))
+            }
         },
     );
     let tokens: Vec<String> = patching
@@ -177,11 +236,30 @@ pub fn render_patching(explanation: &Explanation, options: &TerminalOptions) -> 
 /// Writes the answer that the model's head reads after every layer. Without a lens, writes nothing.
 #[must_use]
 pub fn render_lens(lens: Option<&LogitLens>, options: &TerminalOptions) -> String {
-    let Some(lens) = lens else { return String::new() };
+    lens.map_or_else(String::new, |lens| lens_text(lens, None, options))
+}
+
+/// Writes the logit lens of an explanation. For labels and numbers, writes the probability of the explained label or
+/// threshold. Without a lens, writes nothing.
+#[must_use]
+pub fn render_explanation_lens(explanation: &Explanation, options: &TerminalOptions) -> String {
+    let label = (!explanation.exclusive).then_some(explanation.attribution.class.as_str());
+    explanation.lens.as_ref().map_or_else(String::new, |lens| lens_text(lens, label, options))
+}
+
+/// Writes a lens. `label` is the only label that it reads, if the answers are not exclusive.
+fn lens_text(lens: &LogitLens, label: Option<&str>, options: &TerminalOptions) -> String {
     let (lang, paint) = (options.lang, Painter::new(options.color));
     let width = options.width.max(40);
-    let title = lang.pick("The answer after every layer (logit lens)", "各層の後での答え（ロジットレンズ）");
-    let mut lines = vec![String::new(), paint.strong(title)];
+    let title = match label.map(|label| quoted_label(label, lang)) {
+        None => lang.pick("The answer after every layer (logit lens)", "各層の後での答え（ロジットレンズ）").to_owned(),
+        Some(label) => tr_in!(
+            "The probability of {label} after every layer (logit lens)",
+            "各層の後での{label}の確率（ロジットレンズ）",
+            lang
+        ),
+    };
+    let mut lines = vec![String::new(), paint.strong(&truncate(&title, width))];
     let note = lang.pick(
         "The model's own head, applied after each layer. It was trained to read the last layer only: earlier answers are \
          hints, not what the model “thinks” there (nostalgebraist 2020).",
@@ -189,28 +267,32 @@ pub fn render_lens(lens: Option<&LogitLens>, options: &TerminalOptions) -> Strin
          （nostalgebraist 2020）。",
     );
     lines.extend(wrap(note, width - 2).into_iter().map(|line| format!("  {}", paint.quiet(&line))));
-    let label = MAX_LABEL.min(width / 4);
+    let names = MAX_LABEL.min(width / 4);
     // One line for each token, or for the text; one column for each depth.
     let depths: Vec<String> = (0..lens.depths.len()).map(|depth| layer_name(lang, depth)).collect();
     let cell = |depth: usize, position: usize| {
         let answer = &lens.depths[depth][position];
-        format!("{} {:.0} %", truncate(&show_controls(&answer.label), 14), 100.0 * answer.probability)
+        let percent = format!("{:.0} %", 100.0 * answer.probability);
+        match label {
+            None => format!("{} {percent}", truncate(&show_controls(&answer.label), 14)),
+            Some(_) => percent,
+        }
     };
     let positions = lens.tokens.len().max(1);
     let widest = |depth: usize| (0..positions).map(|i| display_width(&cell(depth, i))).max().unwrap_or(0);
     let column = (0..depths.len()).map(widest).max().unwrap_or(0).max(6) + 2;
-    let fit = (width.saturating_sub(2 + label) / column).max(1);
+    let fit = (width.saturating_sub(2 + names) / column).max(1);
     for start in (0..depths.len()).step_by(fit) {
         let part = start..(start + fit).min(depths.len());
         let heads: String = depths[part.clone()].iter().map(|name| align_right(name, column)).collect();
-        lines.push(paint.quiet(&format!("  {}{heads}", " ".repeat(label))));
+        lines.push(paint.quiet(&format!("  {}{heads}", " ".repeat(names))));
         for position in 0..positions {
             let name = lens
                 .tokens
                 .get(position)
                 .map_or_else(String::new, |token| format!("{} {}", position + 1, show_controls(token)));
             let cells: String = part.clone().map(|depth| align_right(&cell(depth, position), column)).collect();
-            lines.push(format!("  {}{cells}", align_left(&truncate(&name, label), label)));
+            lines.push(format!("  {}{cells}", align_left(&truncate(&name, names), names)));
         }
     }
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
@@ -219,6 +301,64 @@ pub fn render_lens(lens: Option<&LogitLens>, options: &TerminalOptions) -> Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chumoku::explain::{LabelProbability, LensAnswer};
+
+    /// Patching of one token toward "pos".
+    fn patching(away: Option<&str>, answers: [&str; 2], differences: [f32; 2]) -> Patching {
+        Patching {
+            other: "b".into(),
+            tokens: vec!["a".into()],
+            other_tokens: vec!["b".into()],
+            aligned: vec![[0, 0]],
+            answers: answers.map(|label| LabelProbability { label: label.into(), probability: 0.6 }),
+            toward: "pos".into(),
+            away: away.map(str::to_owned),
+            differences,
+            residual: vec![1.0, 0.5],
+            heads: vec![0.3],
+            feed_forward: vec![0.2],
+        }
+    }
+
+    #[test]
+    fn patching_names_what_moves() {
+        let text =
+            |patching: &Patching| patching_title(patching, Lang::En) + "\n" + &patching_scale(patching, Lang::En);
+        let other = text(&patching(Some("neg"), ["neg", "pos"], [-1.0, 2.0]));
+        assert_eq!(
+            other,
+            "Patching: from \"neg\" to \"pos\"\n0: the answer is unchanged; 1: it is that of the other text."
+        );
+        let same = text(&patching(Some("neg"), ["neg", "neg"], [-0.68, -1.2]));
+        assert!(same.starts_with("Patching: both texts get \"neg\"\nThe answers are the same"), "{same}");
+        assert!(same.contains("the logit of \"pos\" minus that of \"neg\"") && same.contains("at −0.68;"), "{same}");
+        let label = text(&patching(None, ["pos", "pos"], [0.5, 1.5]));
+        assert!(label.starts_with("Patching: the probability of \"pos\"\nThe numbers follow the logit"), "{label}");
+        assert!(!label.contains("answer"), "{label}");
+    }
+
+    #[test]
+    fn a_lens_of_one_label_shows_its_probability() {
+        let answer = |probability: f32| {
+            let label = "room".to_owned();
+            vec![LensAnswer {
+                label,
+                probability,
+                last_layer_probability: probability,
+                probabilities: vec![probability],
+            }]
+        };
+        let lens = LogitLens { tokens: Vec::new(), depths: vec![answer(0.39), answer(0.42)] };
+        let options = TerminalOptions { width: 80, ..TerminalOptions::default() };
+        let text = lens_text(&lens, Some("room"), &options);
+        assert!(text.contains("The probability of \"room\" after every layer") && text.contains("39 %"), "{text}");
+        assert_eq!(text.matches("room").count(), 1, "{text}");
+        let of_classes = lens_text(&lens, None, &options);
+        assert!(
+            of_classes.contains("The answer after every layer") && of_classes.contains("room 39 %"),
+            "{of_classes}"
+        );
+    }
 
     #[test]
     fn tables_wrap_at_the_width_and_have_no_negative_zero() {

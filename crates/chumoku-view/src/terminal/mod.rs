@@ -22,7 +22,7 @@ pub use color::ColorDepth;
 pub(crate) use color::Painter;
 pub use explanation::render;
 pub(crate) use heatmap::{HeatmapPanel, legend};
-pub use inner_steps::{render_lens, render_patching};
+pub use inner_steps::{render_explanation_lens, render_lens, render_patching};
 
 use chumoku::lang::Lang;
 

@@ -300,8 +300,9 @@ impl Program {
         let name = self.step(id).quantity.name();
         tr!(
             "gradients: {name} is computed by an operation without a gradient rule (hard attention, or several \
-             poolings)",
-            "勾配: {name} の計算（ハードアテンション、または複数のプーリング）には、勾配を求める規則がありません"
+             poolings); show the forward pass alone, without --backward, or use soft attention and one pooling",
+            "勾配: {name} の計算（ハードアテンション、または複数のプーリング）には、勾配を求める規則がありません。--backward を外して\
+             順伝播だけを表示するか、ソフトアテンションと一つのプーリングにしてください"
         )
     }
 }

@@ -1,8 +1,10 @@
 //! Built-in worked examples: the files of the folder `worked` next to `src`.
 
 use super::example::WorkedExample;
-use chumoku::lang::wording::did_you_mean;
+use chumoku::data::DataError;
+use chumoku::lang::wording::{did_you_mean, nearest_name};
 use chumoku::{Error, Result};
+use std::path::Path;
 
 macro_rules! examples {
     ($($name:literal),* $(,)?) => {
@@ -77,6 +79,28 @@ pub fn builtin(name: &str) -> Result<WorkedExample> {
     WorkedExample::parse(text).map_err(|problem| Error::Example { action: "reading", file: name.into(), problem })
 }
 
+/// Reads a worked example from a file, as [`WorkedExample::open`] does. If the file is missing and its name resembles
+/// that of a built-in example, the error names the example.
+///
+/// # Errors
+/// As for [`WorkedExample::open`].
+pub fn open_example(path: &Path) -> Result<WorkedExample> {
+    WorkedExample::open(path).map_err(|error| match error {
+        Error::Data(DataError::FileNotFound { path, hint }) => {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let hint = match nearest_name(&stem, traceable_names()) {
+                Some(name) => chumoku::tr!(
+                    "{hint}. A built-in example is called {name}: chumoku trace --example {name}",
+                    "{hint}。{name} という内蔵の計算例なら chumoku trace --example {name} で表示できます"
+                ),
+                None => hint,
+            };
+            Error::Data(DataError::FileNotFound { path, hint })
+        }
+        other => other,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,5 +113,14 @@ mod tests {
             example.check().unwrap_or_else(|problem| panic!("{name}: {problem}"));
         }
         assert!(builtin("bock").unwrap_err().to_string().contains("did you mean “book”"));
+    }
+
+    #[test]
+    fn a_missing_file_is_referred_to_the_example_of_its_name() {
+        let error = |name: &str| open_example(&Path::new("no-such-folder").join(name)).unwrap_err().to_string();
+        for name in ["school.json", "schol.json", "school"] {
+            assert!(error(name).ends_with("chumoku trace --example school"), "{}", error(name));
+        }
+        assert!(!error("nope.json").contains("--example"), "{}", error("nope.json"));
     }
 }

@@ -454,6 +454,38 @@ mod tests {
         assert!(!checked.ok);
     }
 
+    /// NaN and the infinities hold only where the true value is the same one, or follow from a wrong claim.
+    #[test]
+    fn non_finite_claims_hold_only_where_the_truth_is_the_same() {
+        use ClaimVerdict::{Holds, Inherited, Wrong};
+        let product = |claims: &str| {
+            check(&format!(
+                r#"{{"inputs": {{"X": [[1, 2], [3, "nan"]], "W_Q": [[1, 0], [0, 1]], "K": [[1, 1]]}}, "claims": {{{claims}}}}}"#
+            ))
+        };
+        for wrong in ["nan", "inf", "-inf"] {
+            let checked = product(&format!(r#""Q": [["{wrong}", 2], [null, null]]"#));
+            assert_eq!((verdicts(&checked), checked.ok), (vec![("Q", Wrong)], false), "{wrong}");
+            assert_eq!(checked.steps[0].mistake, None, "{wrong}");
+        }
+        assert!(product(r#""Q": [[1, 2], ["nan", "nan"]], "scores": [[3], ["nan"]]"#).ok);
+        assert!(!product(r#""Q": [[1, 2], ["nan", 4]]"#).ok, "a number where the truth is NaN");
+        assert!(!product(r#""Q": [[1, 2], ["inf", "nan"]]"#).ok, "another number that is not finite");
+        let follows = product(r#""Q": [["nan", 2], [null, null]], "scores": [["nan"], [null]]"#);
+        assert_eq!(verdicts(&follows), [("Q", Wrong), ("scores", Inherited)]);
+        // The probability 2e-9 is printed as 0.00, but its logarithm is finite.
+        let rounded = check(
+            r#"{"inputs": {"logits": [[0, 20]], "target": [[0, 1]]},
+                "claims": {"probabilities": [["0.00", "1.00"]], "log_probabilities": [["-inf", "0.00"]]}}"#,
+        );
+        assert_eq!(verdicts(&rounded), [("probabilities", Holds), ("log_probabilities", Wrong)]);
+        let masked = r#"{"inputs": {"scaled": [[1, 2], [3, 4]]}, "options": {"causal": true},
+            "claims": {"masked": [[1, "-inf"], [3, 4]], "weights": [[1, 0], ["0.27", "0.73"]]}}"#;
+        assert!(
+            check(masked).ok && !check(&masked.replace("-inf", "inf")).ok && !check(&masked.replace("-inf", "nan")).ok
+        );
+    }
+
     #[test]
     fn gaps_are_filled_with_implied_numbers() {
         let checked = check(

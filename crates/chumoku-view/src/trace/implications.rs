@@ -246,6 +246,8 @@ fn judge(printed: &PrintedNumber, truth: f64, implied: ImpliedNumber) -> ClaimVe
         _ if printed.agrees_with(truth) => ClaimVerdict::Holds,
         false => ClaimVerdict::Wrong,
         true if implied.follows_error => ClaimVerdict::Inherited,
+        // Rounding makes no finite number NaN or infinite.
+        true if !printed.value.is_finite() => ClaimVerdict::Wrong,
         true => ClaimVerdict::Rounded,
     }
 }
@@ -305,14 +307,20 @@ pub(super) fn shares(of: &Array2<ImpliedNumber>) -> Array2<ImpliedNumber> {
     map_rows(of, |row| row_shares(&row.iter().map(|x| [x.low, x.high]).collect::<Vec<_>>()))
 }
 
-/// Computes each row from a row of operands. A NaN makes the whole row NaN.
+/// Computes each row from a row of operands. The results are from 0 to 1; a NaN makes the whole row NaN.
 fn map_rows(of: &Array2<ImpliedNumber>, compute: impl Fn(&[Interval]) -> Vec<Interval>) -> Array2<ImpliedNumber> {
     let mut found = of.clone();
     for mut row in found.rows_mut() {
         let ranges: Vec<Interval> = row.iter().map(|belief| belief.range).collect();
         let is_misled = row.iter().any(|belief| belief.follows_error);
-        let is_odd = ranges.iter().any(|x| x.low.is_nan() || x.high.is_nan() || x.high == f64::INFINITY);
-        let computed = if is_odd { vec![Interval::from_f64(f64::NAN); ranges.len()] } else { compute(&ranges) };
+        let is_nan = ranges.iter().any(|x| x.low.is_nan() || x.high.is_nan() || x.low == f64::INFINITY);
+        let is_open = ranges.iter().any(|x| x.high == f64::INFINITY);
+        let computed = match (is_nan, is_open) {
+            (true, _) => vec![Interval::from_f64(f64::NAN); ranges.len()],
+            // A number without an upper bound may be the largest or not.
+            (false, true) => vec![Interval { low: 0.0, high: 1.0 }; ranges.len()],
+            (false, false) => compute(&ranges),
+        };
         for (belief, range) in row.iter_mut().zip(computed) {
             *belief = match belief.is_negative_infinity() {
                 // A masked key has the weight 0, whatever the other numbers are.
@@ -408,10 +416,12 @@ mod tests {
             [belief(nothing), belief(Interval::from_f64(1.0))],
             [belief(Interval::from_f64(f64::NAN)), belief(Interval::from_f64(1.0))],
             [belief(nothing), belief(nothing)],
+            [belief(Interval { low: 0.0, high: f64::INFINITY }), belief(Interval::from_f64(1.0))],
         ];
         let ends = map_rows(&row, row_softmax).mapv(|belief| [belief.range.low, belief.range.high]);
         assert_eq!(ends.row(0).to_vec(), [[0.0; 2], [1.0; 2]]);
         assert!(ends.row(1).iter().flatten().all(|x| x.is_nan()));
         assert_eq!(ends.row(2).to_vec(), [[0.0; 2]; 2]);
+        assert_eq!(ends.row(3).to_vec(), [[0.0, 1.0]; 2], "a number without an upper bound is not NaN");
     }
 }

@@ -68,6 +68,7 @@ mistakes! {
     DividedByLargest: "divided_by_largest", ("divided by the largest number of the row instead of the sum", "行の和ではなく最大値で割っている");
     Sigmoid: "sigmoid", ("a sigmoid of each number instead of softmax", "softmax ではなくシグモイドを適用している");
     HardForSoft: "hard_for_soft", ("only the largest number counts: argmax instead of softmax", "最大の要素だけを選んでいる（softmax ではなく argmax）");
+    Percentages: "percentages", ("percentages instead of numbers from 0 to 1", "0 から 1 の数ではなく百分率で書いている");
     NoSoftmax: "no_softmax", ("the scores themselves were used as weights, without softmax", "softmax を適用せず、スコアをそのまま重みにしている");
     WeightsTransposed: "weights_transposed", ("Aᵀ V instead of A V: the weights were transposed", "A V ではなく Aᵀ V を計算している（重みを転置している）");
     WeightsIgnored: "weights_ignored", ("all rows of V were weighted equally", "V のすべての行に同じ重みを掛けている");
@@ -435,7 +436,11 @@ fn is_whole(range: Interval) -> bool {
 }
 
 /// Returns whether a printed number follows from a mistake. A whole number is not the rounding of another one.
+/// An infinite number follows only from the same one, and NaN from no mistake.
 fn explains(range: Interval, printed: &PrintedNumber) -> bool {
+    if !printed.value.is_finite() {
+        return range.low == printed.value && range.high == printed.value;
+    }
     match printed.unit >= 1.0 && is_whole(range) {
         true => (range.midpoint() - printed.value).abs() < 1e-9,
         false => range.can_round_to(printed),
@@ -483,7 +488,11 @@ impl MistakeSearch<'_> {
             let mut alternatives: Vec<Vec<Alternative<'_>>> =
                 ids.iter().map(|&id| Alternatives::of(self.program, id)).collect();
             if is_own {
-                ids.iter().zip(&mut alternatives).for_each(|(&id, all)| self.push_transposed(id, all));
+                for (&id, all) in ids.iter().zip(&mut alternatives) {
+                    self.push_transposed(id, all);
+                    self.push_percentages(id, all);
+                    self.push_unscaled(id, all);
+                }
             }
             let count = alternatives.iter().map(Vec::len).min().unwrap_or(0);
             for k in 0..count {
@@ -523,6 +532,60 @@ impl MistakeSearch<'_> {
             let compute = Box::new(move |_: &[Array2<ImpliedNumber>]| implied.t().to_owned());
             all.push(Alternative { kind: MistakeKind::TransposedMatrix, used, compute });
         }
+    }
+
+    /// Adds weights or probabilities as percentages.
+    fn push_percentages<'b>(&'b self, id: StepId, all: &mut Vec<Alternative<'b>>) {
+        let step = self.program.step(id);
+        if matches!(step.quantity, Quantity::Weights | Quantity::Probabilities)
+            && matches!(step.kind, StepKind::Value | StepKind::AfterStep)
+        {
+            let implied = &self.implications.implied[id];
+            let hundred = ImpliedNumber::from_f64(100.0);
+            let compute = Box::new(move |_: &[Array2<ImpliedNumber>]| implied.mapv(|x| x.mul(hundred)));
+            all.push(Alternative { kind: MistakeKind::Percentages, used: None, compute });
+        }
+    }
+
+    /// Adds a part of softmax of scores that were not scaled, although the scaled or masked ones are claimed.
+    ///
+    /// Without such a claim, `scaled` has this alternative itself.
+    fn push_unscaled<'b>(&'b self, id: StepId, all: &mut Vec<Alternative<'b>>) {
+        let program = self.program;
+        let own = &program.step(id).operation;
+        let part = match own {
+            Operation::DivideByRowSums { of, .. } => &program.step(*of).operation,
+            _ => own,
+        };
+        let (Operation::Exp { of, .. } | Operation::RowMax(of)) = part else { return };
+        // The bias and the mask between the scaled scores and softmax, last first.
+        let (mut last, mut later, mut is_claimed) = (*of, Vec::new(), false);
+        let unscaled = loop {
+            is_claimed |= self.claims[last].is_some();
+            let step = program.step(last);
+            match &step.operation {
+                Operation::Scale { of, .. } if step.quantity == Quantity::ScaledScores => break *of,
+                Operation::AddBias { of, .. } | Operation::Mask { of, .. } => {
+                    later.push(&step.operation);
+                    last = *of;
+                }
+                _ => return,
+            }
+        };
+        if !is_claimed {
+            return;
+        }
+        let compute = move |b: &[Array2<ImpliedNumber>]| {
+            let apply = |scores: Array2<ImpliedNumber>, next: &&Operation| next.apply(|_| scores.view());
+            let scores = later.iter().rev().fold(b[unscaled].clone(), apply);
+            match own {
+                Operation::RowMax(_) => own.apply(|_| scores.view()),
+                Operation::Exp { largest: None, .. } => scores.mapv(|x| x.exp()),
+                Operation::Exp { .. } => shifted_exponentials(&scores),
+                _ => softmax(&scores),
+            }
+        };
+        all.push(Alternative { kind: MistakeKind::NotScaled, used: None, compute: Box::new(compute) });
     }
 
     /// Returns the claimed numbers of a step with their positions.
@@ -578,6 +641,9 @@ impl MistakeSearch<'_> {
         let mut count = 0;
         for (at, printed) in self.printed(id) {
             let range = self.implications.implied[id][at].range;
+            if ![printed.value, range.low, range.high].into_iter().all(f64::is_finite) {
+                return false;
+            }
             let room = if is_whole(range) && printed.unit >= 1.0 { 0.0 } else { printed.tolerance() };
             let offset = &mut offsets[at[axis]];
             *offset =

@@ -106,10 +106,9 @@ mod words;
 #[cfg(feature = "spreadsheets")]
 mod xlsx;
 
-pub use builtin::{builtin, builtin_names};
+pub use builtin::{builtin, builtin_names, open_example};
 pub use caption::Caption;
-pub use check::WorstNumber;
-pub use check::{CheckReport, ClaimResult, RowSum};
+pub use check::{CheckReport, ClaimResult, RowSum, WorstNumber};
 pub use chumoku::explain::{AttentionKind, HeadLocation, HeadSelection, LossTarget, Truncation};
 pub use example::WorkedExample;
 pub use expansion::{Expansion, ExpansionForm};

@@ -113,10 +113,11 @@ impl Interval {
         Interval { low: self.low.min(x), high: self.high.max(x) }
     }
 
-    /// Returns whether some number of the interval rounds to `printed`.
+    /// Returns whether some number of the interval rounds to `printed`. NaN follows only from NaN.
     pub(crate) fn can_round_to(self, printed: &PrintedNumber) -> bool {
-        if self.low.is_nan() || self.high.is_nan() || printed.value.is_nan() {
-            return printed.value.is_nan();
+        let is_nan = self.low.is_nan() || self.high.is_nan();
+        if is_nan || printed.value.is_nan() {
+            return is_nan && printed.value.is_nan();
         }
         let room = printed.tolerance();
         printed.value >= self.low - room - rounding_error(self.low)
@@ -140,8 +141,17 @@ impl Scalar for Interval {
         Interval { low: self.low - other.high, high: self.high - other.low }
     }
     fn mul(self, other: Interval) -> Interval {
-        let ends = [self.low * other.low, self.low * other.high, self.high * other.low, self.high * other.high];
-        hull(ends)
+        // An infinite end of a wide interval stands for a large number, and 0 times that is 0. Only 0 · ∞ is NaN.
+        let product = |x: f64, y: f64| {
+            let is_open = x.is_infinite() && self.low != self.high || y.is_infinite() && other.low != other.high;
+            if is_open && (x == 0.0 || y == 0.0) { 0.0 } else { x * y }
+        };
+        hull([
+            product(self.low, other.low),
+            product(self.low, other.high),
+            product(self.high, other.low),
+            product(self.high, other.high),
+        ])
     }
     fn div(self, other: Interval) -> Interval {
         if other.low <= 0.0 && other.high >= 0.0 && other.low != other.high {
@@ -461,6 +471,24 @@ mod tests {
         assert_eq!([0, 1].map(|j| Interval::is_argmax(&equal, j)), [1.0, 0.0].map(Interval::from_f64));
         assert!(Interval { low: 0.4, high: 0.6 }.can_round_to(&PrintedNumber::parse("1").unwrap()));
         assert!(!Interval { low: 0.4, high: 0.49 }.can_round_to(&PrintedNumber::parse("1").unwrap()));
+    }
+
+    #[test]
+    fn only_nan_rounds_to_nan() {
+        let [nan, one, infinite] = ["nan", "1", "inf"].map(|text| PrintedNumber::parse(text).unwrap());
+        let open = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY };
+        for range in [Interval::from_f64(1.0), open, Interval::from_f64(f64::INFINITY)] {
+            assert!(!range.can_round_to(&nan), "{range:?}");
+        }
+        let not_a_number = Interval::from_f64(f64::NAN);
+        assert!(not_a_number.can_round_to(&nan) && !not_a_number.can_round_to(&one));
+        assert!(!not_a_number.can_round_to(&infinite));
+        // An unknown number times 0 is 0, but an infinite one is NaN.
+        let zero = Interval::from_f64(0.0);
+        assert_eq!(open.mul(zero), zero);
+        assert_eq!(zero.mul(open), zero);
+        assert!(Interval::from_f64(f64::INFINITY).mul(zero).low.is_nan());
+        assert_eq!(open.mul(Interval { low: 0.0, high: 1.0 }), open);
     }
 
     #[test]

@@ -4,9 +4,9 @@ use super::quantity::Quantity;
 use super::step_kind::StepKind;
 use chumoku::lang::Lang;
 
-/// The part of a network that a quantity belongs to.
+/// The stage of a network that a quantity belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NetworkPart {
+pub(super) enum NetworkStage {
     Input,
     Recurrent,
     Attention,
@@ -18,34 +18,34 @@ pub(super) enum NetworkPart {
 /// A section of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepGroup {
-    Forward(NetworkPart),
-    Backward(NetworkPart),
+    Forward(NetworkStage),
+    Backward(NetworkStage),
     Update(Quantity),
     AfterStep,
 }
 
-impl NetworkPart {
-    fn of(quantity: Quantity) -> NetworkPart {
+impl NetworkStage {
+    fn of(quantity: Quantity) -> NetworkStage {
         // Quantities are in the order of a trace.
         let ends = [
-            (Quantity::X, NetworkPart::Input),
-            (Quantity::StepOutput, NetworkPart::Recurrent),
-            (Quantity::FinalNorm, NetworkPart::Attention),
-            (Quantity::FinalNorm2, NetworkPart::FeedForward),
-            (Quantity::Vector, NetworkPart::Vector),
+            (Quantity::X, NetworkStage::Input),
+            (Quantity::StepOutput, NetworkStage::Recurrent),
+            (Quantity::FinalNorm, NetworkStage::Attention),
+            (Quantity::FinalNorm2, NetworkStage::FeedForward),
+            (Quantity::Vector, NetworkStage::Vector),
         ];
         let found = ends.iter().find(|(last, _)| quantity as usize <= *last as usize);
-        found.map_or(NetworkPart::Loss, |(_, part)| *part)
+        found.map_or(NetworkStage::Loss, |(_, part)| *part)
     }
 
     fn title(self, lang: Lang) -> &'static str {
         match self {
-            NetworkPart::Input => lang.pick("Input", "入力"),
-            NetworkPart::Recurrent => lang.pick("Recurrent network", "リカレントネットワーク"),
-            NetworkPart::Attention => lang.pick("Attention", "アテンション"),
-            NetworkPart::FeedForward => lang.pick("Feed-forward network", "フィードフォワードネットワーク"),
-            NetworkPart::Vector => lang.pick("Vector of the text", "テキストのベクトル"),
-            NetworkPart::Loss => lang.pick("Classes and loss", "クラスと損失"),
+            NetworkStage::Input => lang.pick("Input", "入力"),
+            NetworkStage::Recurrent => lang.pick("Recurrent network", "リカレントネットワーク"),
+            NetworkStage::Attention => lang.pick("Attention", "アテンション"),
+            NetworkStage::FeedForward => lang.pick("Feed-forward network", "フィードフォワードネットワーク"),
+            NetworkStage::Vector => lang.pick("Vector of the text", "テキストのベクトル"),
+            NetworkStage::Loss => lang.pick("Classes and loss", "クラスと損失"),
         }
     }
 }
@@ -53,11 +53,11 @@ impl NetworkPart {
 impl StepGroup {
     pub(super) fn of(kind: StepKind, quantity: Quantity) -> StepGroup {
         match kind {
-            StepKind::Value => StepGroup::Forward(NetworkPart::of(quantity)),
+            StepKind::Value => StepGroup::Forward(NetworkStage::of(quantity)),
             StepKind::AfterStep if !quantity.is_parameter() => StepGroup::AfterStep,
             StepKind::FirstMomentBefore | StepKind::SecondMomentBefore => StepGroup::Update(quantity),
             kind if kind.is_of_optimizer() => StepGroup::Update(quantity),
-            _ => StepGroup::Backward(NetworkPart::of(quantity)),
+            _ => StepGroup::Backward(NetworkStage::of(quantity)),
         }
     }
 

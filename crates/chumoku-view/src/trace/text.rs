@@ -3,7 +3,7 @@
 use super::expansion::ExpansionFormat;
 use super::formula::latex_number;
 use super::grid::{NumberGrid, format_plain, number_format};
-use super::trace_steps::{Trace, TraceStep};
+use super::trace_steps::{CheckKind, Trace, TraceStep};
 use super::words;
 use crate::terminal::Painter;
 use crate::{ColorDepth, Lang, align_left, align_right, display_width, truncate, wrap};
@@ -90,10 +90,15 @@ impl TraceStep {
         Some(format!("{} = {} = {result}", expansion.element_symbol(is_latex), expansion.expression_text(&spelling)))
     }
 
-    /// Returns the smallest and the largest finite number.
-    fn range(&self) -> Option<[f64; 2]> {
+    /// Returns the smallest and the largest finite number, and the number of those that are unexpectedly not finite.
+    fn range(&self, lang: Lang, digits: usize) -> String {
         let finite = self.value.iter().copied().filter(|x| x.is_finite());
-        finite.fold(None, |range, x| Some(range.map_or([x, x], |[low, high]: [f64; 2]| [low.min(x), high.max(x)])))
+        let ends: Option<[f64; 2]> =
+            finite.fold(None, |range, x| Some(range.map_or([x, x], |[low, high]: [f64; 2]| [low.min(x), high.max(x)])));
+        let ends = ends.map(|ends| range(lang, ends.map(number_format(&self.value, digits))));
+        let odd = self.checks.iter().find(|check| check.kind == CheckKind::NotFinite);
+        let odd = odd.map(|check| tr_in!("{} not finite", "有限でない数 {} 個", lang, check.value));
+        ends.into_iter().chain(odd).collect::<Vec<_>>().join(lang.pick(", ", "、"))
     }
 }
 
@@ -231,12 +236,7 @@ impl Trace {
             _ => {
                 let parts = |step: &TraceStep| {
                     let size = format!("{} × {}", step.value.nrows(), step.value.ncols());
-                    [
-                        size,
-                        step.range().map_or(String::new(), |ends| {
-                            range(lang, ends.map(number_format(&step.value, options.digits)))
-                        }),
-                    ]
+                    [size, step.range(lang, options.digits)]
                 };
                 align_columns(self.steps.iter().map(parts).collect(), "  ")
             }

@@ -375,6 +375,7 @@ fn missing_gradients_are_reported() {
     let mut file = review();
     file["options"]["hard"] = json!(true);
     assert!(said(&file).contains("weights is computed by an operation without a gradient rule"), "{}", said(&file));
+    assert!(said(&file).contains("without --backward, or use soft attention"), "{}", said(&file));
     file["inputs"].as_object_mut().unwrap().remove("target");
     assert!(said(&file).contains("give inputs.target"), "{}", said(&file));
 }

@@ -9,7 +9,7 @@ use testkit::exhaustive;
 
 use crate::common::alignment;
 use crate::common::browser::{between, dom, open};
-use chumoku::explain::{LensAnswer, LogitLens, Patching, ResidualPath};
+use chumoku::explain::{LensAnswer, LogitLens, Patching, ResidualNorms};
 use chumoku_view::{EnsembleHeadAblation, Explanation, LabelProbability, Lang, alignment_to_html, to_html};
 
 /// An attribute of the page's root element.
@@ -516,7 +516,7 @@ fn switched_off_heads_show_before_and_after() {
             })
             .collect();
         assert_eq!(rows(&dom, "off-table", "tbody"), expected);
-        let said = between(&dom, "id=\"off-said\"", "</p>");
+        let said = between(&dom, "id=\"off-summary\"", "</p>");
         assert_eq!(said.contains("stays “positive”"), is_same, "{said}");
         assert_eq!(said.contains("changes from “positive” to “negative”"), !is_same, "{said}");
     }
@@ -551,7 +551,7 @@ fn encoder_pages_compare_two_texts() {
         let text = if score.abs() < 0.000_5 { "0.000".to_owned() } else { format!("{score:+.3}").replace('-', "−") };
         assert!(dom.contains(&format!("class=\"score\">{text}<")), "{text}");
     }
-    let said = between(&dom, "id=\"off-said\">", "<");
+    let said = between(&dom, "id=\"off-summary\">", "<");
     assert_eq!(said, "Without this head the cosine similarity goes from 0.8123 to 0.7400 (−0.0723).");
     assert_eq!(rows(&dom, "off-table", "tbody"), [["0.8123", "0.7400", "−0.0723"]]);
     let figures = between(&dom, "id=\"thumbs\"", "id=\"thumb-note\"");
@@ -668,6 +668,45 @@ fn models_without_attention_show_their_words() {
     let Some(dom) = dom(&to_html(&e, [0; 2], Lang::En), "word=3&view=lines") else { return };
     assert_quiet(&dom);
     assert!(between(&dom, "id=\"attention-card\"", ">").contains("hidden"));
+    // Neither the evidence nor the help speaks of pictures that the page does not have.
+    e.kind = chumoku_view::ExplanationKind::Ngrams;
+    (e.parts, e.pieces) = (None, Vec::new());
+    for (lang, words) in [(Lang::En, ["ttention", "layer", "query"]), (Lang::Ja, ["アテンション", "層", "クエリ"])]
+    {
+        let Some(dom) = self::dom(&to_html(&e, [0; 2], lang), "") else { return };
+        assert_quiet(&dom);
+        let trust = between(&dom, "id=\"trust-card\"", "</section>");
+        let help = between(&dom, "<details id=\"help\"", "</details>");
+        for word in words {
+            assert!(!trust.contains(word) && !help.contains(word), "{word}: {trust} {help}");
+        }
+        assert!(between(&dom, "id=\"pieces-fold\"", ">").contains("hidden"));
+    }
+}
+
+/// On a narrow screen, a picture scrolls inside itself and says so.
+#[test]
+fn wide_pictures_say_that_they_scroll() {
+    let words: Vec<String> = (0..24).map(|i| format!("word{i}")).collect();
+    let e = crate::common::deep(&words.iter().map(String::as_str).collect::<Vec<_>>(), true);
+    let mut a = alignment();
+    let long = chumoku_view::Word { text: "a long word of the source".into(), special: false };
+    a.source_words[0].clone_from(&long);
+    a.target_words[0].clone_from(&long);
+    for (page, draw) in [(to_html(&e, [0; 2], Lang::En), "draw()"), (alignment_to_html(&a, [0; 2], Lang::En), "fit()")]
+    {
+        let script = format!(
+            "for (const wide of [false, true]) {{
+               document.querySelector('.lookout').style.gridTemplateColumns = 'minmax(0, 1fr)';
+               document.querySelector('main').style.width = wide ? '1180px' : '260px';
+               {draw};
+               const stage = $('stage'), {{ classList, dataset }} = stage.parentElement;
+               log.push([stage.scrollWidth > stage.clientWidth + 1, classList.contains('scrolls'), dataset.scrolls].join());
+             }}"
+        );
+        let Some(log) = run(&page, "", &script) else { return };
+        assert_eq!(log, ["true,true,Scroll sideways to see all of it →", "false,false,"]);
+    }
 }
 
 #[test]
@@ -792,11 +831,11 @@ fn alignments_have_orders_lines_and_head_ablation() {
         })
         .collect();
     assert_eq!(rows(&dom, "off-table", "tbody"), expected);
-    assert!(between(&dom, "id=\"off-said\"", "</p>").contains("without 4 &lt;/script&gt;"));
+    assert!(between(&dom, "id=\"off-summary\"", "</p>").contains("without 4 &lt;/script&gt;"));
 }
 
 /// An explanation of two layers with patching, a lens and the way of its tokens.
-fn with_inner_steps() -> Explanation {
+pub(crate) fn with_inner_steps() -> Explanation {
     let mut e = crate::common::english();
     add_inner_steps(&mut e);
     e
@@ -832,13 +871,13 @@ fn add_inner_steps(e: &mut Explanation) {
         vec![LensAnswer {
             label: e.probabilities[best].label.clone(),
             probability: p[best],
-            of_last: p[0],
+            last_layer_probability: p[0],
             probabilities: p.to_vec(),
         }]
     };
     e.lens = Some(LogitLens { tokens: Vec::new(), depths: (0..=layers).map(depth).collect() });
     let lengths = |rows: usize| (0..rows * count).map(|i| 1.0 + number(i).abs()).collect::<Vec<f32>>();
-    e.residual_path = Some(ResidualPath {
+    e.residual_path = Some(ResidualNorms {
         ids: (0..count as u32).collect(),
         scale: 8.0,
         embedding: lengths(1),
@@ -870,7 +909,7 @@ fn patching_lens_and_way_show_their_numbers() {
         assert_eq!(shown.len(), numbers.len(), "{id}");
         assert!(shown.iter().zip(numbers).all(|(a, b)| (a - b).abs() <= 0.005_001), "{id}: {shown:?}");
     }
-    let said = between(&dom, "id=\"patch-said\">", "</p>");
+    let said = between(&dom, "id=\"patch-summary\">", "</p>");
     assert!(said.contains("head 2 of layer 2") && said.contains("83 %"), "{said}");
     let lens: Vec<String> = grid_cells(&dom, "lens");
     let expected: Vec<String> = e
@@ -886,13 +925,70 @@ fn patching_lens_and_way_show_their_numbers() {
     assert_eq!(way.matches("class=\"bar\"").count(), 3 + e.layers * (e.heads + 3));
     assert!(way.contains(&format!("token {} of the table, × 8.00", e.residual_path.as_ref().expect("a path").ids[4])));
     // The first screen has the sentence on trust; its evidence is folded.
-    assert!(between(&dom, "id=\"trust-said\">", "</span>").len() > 20);
+    assert!(between(&dom, "id=\"trust-summary\">", "</span>").len() > 20);
     assert!(!between(&dom, "<details id=\"trust\"", ">").contains("open"));
     // Without them, no card is shown.
     let Some(dom) = self::dom(&to_html(&crate::common::english(), [0; 2], Lang::En), "") else { return };
     for card in ["patch-card", "lens-card", "way-card"] {
         assert!(between(&dom, &format!("id=\"{card}\""), ">").contains("hidden"), "{card}");
     }
+}
+
+/// The heading, the sentence and the warning of patching, and the heading of the lens.
+fn inner_texts(e: &Explanation) -> Option<[String; 4]> {
+    let dom = dom(&to_html(e, [0; 2], Lang::En), "")?;
+    assert_quiet(&dom);
+    let ids = ["patch-title", "patch-summary", "patch-warning", "lens-title"];
+    Some(ids.map(|id| {
+        let element = between(&dom, &format!("id=\"{id}\""), "</");
+        if element.contains("hidden") { String::new() } else { element.rsplit('>').next().unwrap_or("").to_owned() }
+    }))
+}
+
+#[test]
+fn patching_of_labels_and_equal_answers_is_worded_for_them() {
+    let mut e = with_inner_steps();
+    let Some([title, summary, warning, _]) = inner_texts(&e) else { return };
+    assert_eq!(title, "Patching: what turns “positive” into “negative”?");
+    assert!(summary.contains("the answer moves 83 %") && warning.is_empty(), "{summary} {warning}");
+
+    let patching = e.patching.as_mut().expect("patching");
+    patching.answers[1].label = "positive".into();
+    let Some([title, summary, ..]) = inner_texts(&e) else { return };
+    assert_eq!(title, "Patching: both texts get “positive”");
+    assert!(summary.contains("the logit of “negative” minus that of “positive” moves 83 %"), "{summary}");
+
+    e.exclusive = false;
+    let patching = e.patching.as_mut().expect("patching");
+    (patching.away, patching.toward, patching.differences) = (None, "positive".into(), [0.3, 0.35]);
+    for depth in &mut e.lens.as_mut().expect("a lens").depths {
+        depth[0].label = "positive".into();
+    }
+    let Some([title, summary, warning, lens]) = inner_texts(&e) else { return };
+    assert_eq!(title, "Patching: what changes the probability of “positive”?");
+    assert!(summary.contains("the logit of “positive” moves 83 %"), "{summary}");
+    assert!(warning.contains("differ by only 0.050"), "{warning}");
+    assert_eq!(lens, "The probability of “positive” after every layer (logit lens)");
+}
+
+/// Marked tokens and outlined cells have a legend, and a wide table scrolls inside itself.
+#[test]
+fn patching_has_a_legend_and_stays_inside_its_card() {
+    let script = "
+      document.querySelector('main').style.width = '360px';
+      scrollHints();
+      const box = $('patch-residual-wide'), cells = [...document.querySelectorAll('#patch-residual td.strongest')];
+      log.push(box.scrollWidth > box.clientWidth && box.classList.contains('scrolls') && box.offsetWidth <= 360);
+      log.push(cells.length > 0 && cells.every(cell => getComputedStyle(cell).display === 'table-cell'));
+      log.push(document.querySelector('.patch-legend').textContent);
+    ";
+    let Some(log) = run(&to_html(&with_inner_steps(), [0; 2], Lang::En), "", script) else { return };
+    assert_eq!(log[..2], ["true", "true"]);
+    assert!(
+        log[2].contains("differs between the two texts") && log[2].contains("largest number of its row"),
+        "{}",
+        log[2]
+    );
 }
 
 #[test]

@@ -280,6 +280,12 @@ fn mistakes_of_other_kinds_are_named() {
             r#""weights": [["0.1353", "0.3679", 1], [1, "0.1353", "0.3679"], [1, 1, "0.3679"]]"#,
             Kind::DividedByLargest,
         ),
+        (
+            "",
+            r#""weights": [["9.00", "24.47", "66.52"], ["66.52", "9.00", "24.47"], ["42.23", "42.23", "15.54"]]"#,
+            Kind::Percentages,
+        ),
+        ("", r#""weights": [["9", "24", "67"], ["67", "9", "24"], ["42", "42", "16"]]"#, Kind::Percentages),
         // The means of the columns of V are 4/3, 8/3 and 7/3.
         (
             "",
@@ -346,6 +352,80 @@ fn a_mistake_in_a_step_that_is_not_stated_is_found_in_the_next_claim() {
     let mistake = checked.steps[0].mistake.as_ref().unwrap();
     assert_eq!((mistake.kind, mistake.step.as_deref()), (MistakeKind::DividedByDk, Some("scaled")));
     assert_eq!(mistake.text(), "likely mistake, in scaled: divided by d_k instead of √d_k");
+}
+
+/// The scaled scores are right, but softmax takes those before the division. Softmax of 7 and 3 is 0.982 and 0.018, of
+/// 6 and 2 the same.
+#[test]
+fn softmax_of_scores_that_were_not_scaled_is_named() {
+    use MistakeKind::{NotScaled, Percentages};
+    let file = |options: &str, claims: &str| {
+        format!(
+            r#"{{"inputs": {{"Q": [[1, 1], [2, 0]], "K": [[3, 4], [1, 2]]}}, "options": {{{options}}}, "claims": {{{claims}}}}}"#
+        )
+    };
+    let scaled = r#""scaled": [["4.950", "2.121"], ["4.243", "1.414"]]"#;
+    let weights = r#""weights": [["0.982", "0.018"], ["0.982", "0.018"]]"#;
+    assert_eq!(named(&file("", weights)), [Some(NotScaled)]);
+    assert_eq!(named(&file("", &format!("{scaled}, {weights}"))), [None, Some(NotScaled)]);
+    // The later parts of softmax follow from the first.
+    let parts =
+        format!(r#"{scaled}, "max": [[7], [6]], "exponentials": [["1.000", "0.018"], ["1.000", "0.018"]], {weights}"#);
+    assert_eq!(named(&file("", &parts)), [None, Some(NotScaled), Some(NotScaled), None]);
+    let masked = r#""masked": [["4.950", "-inf"], ["4.243", "1.414"]], "weights": [[1, 0], ["0.982", "0.018"]]"#;
+    assert_eq!(named(&file(r#""causal": true"#, masked)), [None, Some(NotScaled)]);
+    // With the scale, the weights are 0.944, 0.056; 0.944, 0.056.
+    let percent = r#""weights": [["94.4", "5.6"], ["94.4", "5.6"]]"#;
+    assert_eq!(named(&file("", &format!("{scaled}, {percent}"))), [None, Some(Percentages)]);
+}
+
+/// Random calculations whose weights are percentages, or come from scores that were not scaled.
+#[test]
+fn planted_percentages_and_unscaled_weights_are_named() {
+    let mut draw = Draw::new(48);
+    for trial in 0..40 {
+        let (d_k, n) = ([2, 3, 5][draw.below(3)], 3 + draw.below(2));
+        let [q, k] = [(); 2].map(|()| matrix(&mut draw, n, d_k, 0.5));
+        let scores = times(&q, |a, b| k[b][a], n);
+        let scaled: Matrix = scores.iter().map(|row| row.iter().map(|x| x / (d_k as f64).sqrt()).collect()).collect();
+        let (kind, of, unit) = match trial % 2 {
+            0 => (MistakeKind::Percentages, &scaled, 100.0),
+            _ => (MistakeKind::NotScaled, &scores, 1.0),
+        };
+        let share = |row: &Vec<f64>| {
+            let sum: f64 = row.iter().map(|x| x.exp()).sum();
+            row.iter().map(|x| unit * x.exp() / sum).collect()
+        };
+        let mut student = Student { decimals: 4, claims: Vec::new() };
+        if draw.below(2) == 0 {
+            student.write("scaled", true, scaled.clone());
+        }
+        student.write("weights", true, of.iter().map(share).collect());
+        let claims: Vec<String> =
+            student.claims.iter().map(|(name, numbers)| format!("\"{name}\": {numbers:?}")).collect();
+        let claims = claims.join(", ");
+        let file = format!("{{\"inputs\": {{\"Q\": {q:?}, \"K\": {k:?}}}, \"claims\": {{{claims}}}}}");
+        assert_eq!(named(&file).last(), Some(&Some(kind)), "{file}");
+    }
+}
+
+/// The errors of a column are equal, because each is infinite or NaN; that is no bias.
+#[test]
+fn numbers_that_are_not_finite_have_no_likely_mistake() {
+    for wrong in ["nan", "inf", "-inf"] {
+        for claims in [
+            format!(r#""Q": [["{wrong}", 2], ["{wrong}", 4]]"#),
+            format!(r#""Q": [["{wrong}", "{wrong}"], ["{wrong}", "{wrong}"]]"#),
+            format!(r#""scores": [["{wrong}", 2], ["{wrong}", 4]]"#),
+            format!(r#""weights": [["{wrong}", "{wrong}"], ["{wrong}", "{wrong}"]]"#),
+        ] {
+            let file = format!(
+                r#"{{"inputs": {{"X": [[1, 2], [3, 4]], "W_Q": [[1, 0], [0, 1]], "K": [[1, 0], [0, 1]]}}, "claims": {{{claims}}}}}"#
+            );
+            assert!(!check(&file).ok, "{claims}");
+            assert_eq!(named(&file), [None], "{claims}");
+        }
+    }
 }
 
 /// The square of a factor is 1/d_k only if the factor is 1/√d_k.

@@ -218,6 +218,19 @@ fn nan_and_infinities_are_shown_in_every_form() {
     for said in ["1 row sees nothing: its weights are 0", "4 numbers are not finite: they are shown as they are"] {
         assert!(part(&text, "Attention weights").iter().any(|line| line.contains(said)), "{said}: {text}");
     }
+    // One line for each step names how many numbers are not finite, except the expected −∞ of a mask.
+    let steps = |trace: &Trace, lang: Lang| -> Vec<String> {
+        let text = trace.to_text(&with(*OPTIONS, |o| (o.depth, o.lang, o.width) = (TraceDetail::Steps, lang, 120)));
+        text.lines().map(str::to_owned).collect()
+    };
+    let line = |lines: &[String], start: &str| -> String {
+        lines.iter().find(|line| line.contains(start)).unwrap_or_else(|| panic!("no {start}: {lines:?}")).clone()
+    };
+    let [en, ja] = [Lang::En, Lang::Ja].map(|lang| steps(&infinite, lang));
+    assert!(line(&en, " S given").ends_with("-0.5000 to 2.0000, 4 not finite"), "{en:?}");
+    assert!(line(&ja, " S（入力）").ends_with("-0.5000 〜 2.0000、有限でない数 4 個"), "{ja:?}");
+    let odd_steps = steps(&odd, Lang::En);
+    assert!(line(&odd_steps, " Q given").ends_with(", 1 not finite"), "{odd_steps:?}");
     let forms = |trace: &Trace, lang: Lang| {
         let options = with(*OPTIONS, |o| o.lang = lang);
         // The page's script can write any number.

@@ -181,6 +181,21 @@ fn terminal_notes_omissions() {
 }
 
 #[test]
+fn terminal_marks_what_the_model_wrote() {
+    let mut e = crate::common::deep(&["what", "follows", "each", "word", "unseen"], true);
+    // Three words after the special token are the prompt.
+    e.prompt_words = Some(4);
+    assert_eq!(e.written_from(), Some("what follows each".len()));
+    let text = render(&e, 0, 0, &terminal(80, ColorDepth::None, Lang::En));
+    assert!(text.contains("Prompt: \"what follows each\"\n"), "{text}");
+    assert!(text.contains("Written by the model: \" word unseen\"\n"), "{text}");
+    assert!(text.contains("The model wrote words 5 to 6 itself."), "{text}");
+    e.prompt_words = None;
+    assert!(e.written_from().is_none());
+    assert!(!render(&e, 0, 0, &terminal(80, ColorDepth::None, Lang::En)).contains("Prompt"));
+}
+
+#[test]
 #[should_panic(expected = "layer 2 and head 0 (counted from 0) of 2 layers and 4 heads")]
 fn terminal_rejects_missing_layers() {
     let _ = render(&crate::common::english(), 2, 0, &TerminalOptions::default());
@@ -246,6 +261,27 @@ fn inconsistent_json_is_rejected() {
     refused(&|v| v["pieces"][0]["word"] = Value::from(99), "word index 99");
     refused(&|v| v["label"] = Value::Null, "not an explanation");
     refused(&|v| v["probabilities"][0]["probability"] = Value::from(7), "not within 0 to 1");
+
+    // Patching, the lens and the path of the tokens have a number for each layer, head and token.
+    let good = to_json(&crate::page_in_browser::with_inner_steps());
+    assert!(from_json(&good).is_ok());
+    let damaged = |part: &str, change: &dyn Fn(&mut Value)| {
+        let mut bad = good.clone();
+        change(&mut bad[part]);
+        let error = from_json(&bad).expect_err(part).to_string();
+        assert!(error.contains(&format!("\"{part}\" does not fit the 2 layers")), "{error}");
+    };
+    let shorten = |list: &mut Value| drop(list.as_array_mut().unwrap().pop().unwrap());
+    damaged("lens", &|lens| shorten(&mut lens["depths"]));
+    damaged("lens", &|lens| shorten(&mut lens["depths"][0]));
+    damaged("lens", &|lens| shorten(&mut lens["depths"][1][0]["probabilities"]));
+    for list in ["aligned", "residual", "heads", "feed_forward"] {
+        damaged("patching", &|patching| shorten(&mut patching[list]));
+    }
+    damaged("patching", &|patching| patching["aligned"][0][1] = Value::from(99));
+    for list in ["ids", "embedding", "position", "residual", "heads", "attention", "feed_forward"] {
+        damaged("residual_path", &|path| shorten(&mut path[list]));
+    }
 }
 
 /// Reads the explanation back from a page; bytes become shares of 255.

@@ -145,7 +145,7 @@ impl<'a> Answer<'a> {
     }
 
     /// Returns the answered classes or labels, most probable first: the predicted ones, or as many as
-    /// [`AnswerOptions::top`] asks for.
+    /// `AnswerOptions::top` requests.
     pub fn labels(&self) -> Vec<(&'a str, f32)> {
         let found = match self.top {
             Some(n) => self.prediction.ranked().into_iter().take(n).collect(),

@@ -371,9 +371,13 @@ mod tests {
                     .map(|(z, truth)| (blend.probabilities(z, None)[label], truth.contains(&(label as u32))))
                     .filter(|(p, _)| (low..high).contains(p))
                     .collect();
-                let [said, held] =
+                let [predicted, counted] =
                     [p.iter().map(|(p, _)| *p).sum::<f32>(), p.iter().filter(|(_, h)| *h).count() as f32];
-                assert!((said - held).abs() / (p.len() as f32) < 0.02, "{label} {low}: {said} {held} of {}", p.len());
+                assert!(
+                    (predicted - counted).abs() / (p.len() as f32) < 0.02,
+                    "{label} {low}: {predicted} {counted} of {}",
+                    p.len()
+                );
             }
         }
     }

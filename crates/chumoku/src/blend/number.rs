@@ -487,7 +487,7 @@ mod tests {
     #[test]
     fn rows_are_evaluated_by_a_blend_of_other_rows() {
         let scale = NumberScale::fit(&[1.0, 2.0, 3.0, 4.0, 5.0]);
-        let (mut judged, mut seen) = (0.0, 0.0);
+        let (mut held_out, mut in_sample) = (0.0, 0.0);
         for stream in 0..40 {
             let (z, truth) = rows(&scale, 20, 100 + stream);
             let blend = NumberBlend::fit(&scale, &z, &[], (&truth, None)).0;
@@ -495,11 +495,11 @@ mod tests {
                 let [score, spread] = blend.center_and_spread(&blend.blend.probabilities(z, None));
                 (y.number - score).abs() / spread
             };
-            judged += blend.margin.unwrap();
-            seen += conformal_margin(z.iter().zip(&truth).map(residual).collect()).unwrap();
+            held_out += blend.margin.unwrap();
+            in_sample += conformal_margin(z.iter().zip(&truth).map(residual).collect()).unwrap();
         }
         // Rows used in the fit lie nearer to the blend than others do.
-        assert!(judged > 1.03 * seen, "{judged} {seen}");
+        assert!(held_out > 1.03 * in_sample, "{held_out} {in_sample}");
     }
 
     #[test]

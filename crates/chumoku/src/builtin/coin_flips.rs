@@ -1,14 +1,14 @@
 //! Random texts with coin flips as labels: nothing can be learned from them.
 
+use super::random_choices::RandomChoices;
 use crate::train::{Rows, TrainingData};
-use chumoku_kernels::Philox;
 
 /// Training rows, as in the fifth article.
 const TRAIN: usize = 1_000;
 /// Rows of the validation and of the test part.
 const HELD_OUT: usize = 200;
 const WORDS: usize = 50;
-const VOCABULARY: u32 = 10_000;
+const VOCABULARY: usize = 10_000;
 
 /// Returns 1,000 training texts of 50 random words out of 10,000, each with a coin flip as its label. Validation and
 /// test rows are 200 each.
@@ -16,18 +16,13 @@ const VOCABULARY: u32 = 10_000;
 /// Accuracy on training rows rises while a model memorizes them. Accuracy on the other rows stays at chance.
 #[must_use]
 pub fn coin_flips() -> TrainingData {
-    let random = Philox::new(42, 0);
-    let mut count = 0;
-    let mut below = |n: u32| {
-        count += 1;
-        ((f64::from(random.uniform(count)) * f64::from(n)) as u32).min(n - 1)
-    };
+    let mut draw = RandomChoices::new(42, 0);
     let mut rows = |n: usize| {
         let mut rows = Rows::default();
         for _ in 0..n {
-            let words: Vec<String> = (0..WORDS).map(|_| below(VOCABULARY).to_string()).collect();
+            let words: Vec<String> = (0..WORDS).map(|_| draw.below(VOCABULARY).to_string()).collect();
             rows.texts.push(words.join(" "));
-            rows.labels.push(below(2));
+            rows.labels.push(u32::from(draw.chance(2)));
         }
         rows
     };

@@ -107,7 +107,7 @@ impl Claim {
 const LINEAR_TOLERANCE: f64 = 0.15;
 
 /// Checks all claims for which there are figures. `scored_on` says which rows the scores come from.
-pub(super) fn judge_claims(models: &[ComparedNetwork], article: &ArticleResults, scored_on: &str) -> Vec<Claim> {
+pub(super) fn check_claims(models: &[ComparedNetwork], article: &ArticleResults, scored_on: &str) -> Vec<Claim> {
     let find = |network: BackboneKind, position| models.iter().find(|m| m.network == network && m.position == position);
     let transformer = find(BackboneKind::Transformer, PositionKind::Sinusoidal);
     let mut claims = article_claims(article).to_vec();
@@ -139,17 +139,18 @@ fn speed_claim(transformer: &ComparedNetwork, lstm: &ComparedNetwork) -> Claim {
         .filter_map(|ours| Some((ours, lstm.steps.iter().find(|theirs| theirs.length == ours.length)?)))
         .collect();
     let level = SIGNIFICANCE_LEVEL / pairs.len().max(1) as f64;
-    let judged = pairs.iter().map(|(ours, theirs)| {
+    let verdicts = pairs.iter().map(|(ours, theirs)| {
         let ratios = ours.all_ms.iter().zip(&theirs.all_ms).map(|(ours, theirs)| theirs / ours).collect();
         (ours.length, MedianInterval::from_samples(ratios, level).is_above(1.0))
     });
-    let judged: Vec<(usize, Option<bool>)> = judged.collect();
+    let verdicts: Vec<(usize, Option<bool>)> = verdicts.collect();
     let at = |verdict: Option<bool>| {
-        let lengths: Vec<String> = judged.iter().filter(|(_, is)| *is == verdict).map(|(n, _)| n.to_string()).collect();
+        let lengths: Vec<String> =
+            verdicts.iter().filter(|(_, is)| *is == verdict).map(|(n, _)| n.to_string()).collect();
         lengths.join(", ")
     };
     let [faster, slower, open] = [Some(true), Some(false), None].map(at);
-    let holds = match (judged.is_empty(), slower.is_empty(), open.is_empty()) {
+    let holds = match (verdicts.is_empty(), slower.is_empty(), open.is_empty()) {
         (false, true, true) => Some(true),
         (_, false, _) => Some(false),
         _ => None,
@@ -267,7 +268,7 @@ fn accuracy_figures(difference: &AccuracyDifference, first: &str, second: &str) 
     localized!(
         "accuracy of the {first} minus that of the {second}: {value:+.1} points ({low:+.1} to {high:+.1}); only \
          one model is right on {apart} of {rows} rows",
-        "正解率の差 ({first} − {second}): {value:+.1} ポイント ({low:+.1} から {high:+.1})。{rows} 行のうち一方だけが正しいのは \
+        "正解率の差 ({first} から {second} を引いた値): {value:+.1} ポイント ({low:+.1} から {high:+.1})。{rows} 行のうち一方だけが正しいのは \
          {apart} 行",
     )
 }
@@ -299,20 +300,20 @@ fn rows_needed(
 
 fn accuracy_claim(transformer: &ComparedNetwork, lstm: &ComparedNetwork, is_new: bool) -> Claim {
     let difference = AccuracyDifference::compare(&transformer.is_right, &lstm.is_right);
-    let judged = |d: &AccuracyDifference| match d.interval() {
+    let decide = |d: &AccuracyDifference| match d.interval() {
         [low, _] if low > 0.0 => Some(true),
         [_, high] if high < 0.0 => Some(false),
         _ => None,
     };
     let claim = localized!("the transformer is more accurate", "トランスフォーマーの方が正確である");
-    let holds = judged(&difference).filter(|_| is_new);
-    let would_decide = || rows_needed(&difference, is_new, |d| judged(d).is_some());
+    let holds = decide(&difference).filter(|_| is_new);
+    let would_decide = || rows_needed(&difference, is_new, |d| decide(d).is_some());
     Claim::new(claim, holds, accuracy_figures(&difference, "transformer", "LSTM"), would_decide)
 }
 
 fn positions_claim(sinusoidal: &ComparedNetwork, learned: &ComparedNetwork, is_new: bool) -> Claim {
     let difference = AccuracyDifference::compare(&sinusoidal.is_right, &learned.is_right);
-    let judged = |d: &AccuracyDifference| match d.interval() {
+    let decide = |d: &AccuracyDifference| match d.interval() {
         [low, high] if low >= -EQUIVALENCE_MARGIN && high <= EQUIVALENCE_MARGIN => Some(true),
         [low, high] if low > EQUIVALENCE_MARGIN || high < -EQUIVALENCE_MARGIN => Some(false),
         _ => None,
@@ -322,8 +323,8 @@ fn positions_claim(sinusoidal: &ComparedNetwork, learned: &ComparedNetwork, is_n
         "sinusoidal and learned positions are about equally accurate (within {margin:.0} points)",
         "正弦波と学習した位置の成績はほぼ等しい ({margin:.0} ポイント以内)",
     );
-    let holds = judged(&difference).filter(|_| is_new);
-    let would_decide = || rows_needed(&difference, is_new, |d| judged(d).is_some());
+    let holds = decide(&difference).filter(|_| is_new);
+    let would_decide = || rows_needed(&difference, is_new, |d| decide(d).is_some());
     Claim::new(claim, holds, accuracy_figures(&difference, "sinusoidal", "learned"), would_decide)
 }
 
@@ -383,7 +384,7 @@ mod tests {
             model(BackboneKind::Transformer, PositionKind::Learned, &|n, _| n, learned),
             model(BackboneKind::Recurrent(RecurrentCell::Lstm), PositionKind::None, &|n, _| n, lstm),
         ];
-        let claims = judge_claims(&models, &article(1.5, 0.1), scored_on);
+        let claims = check_claims(&models, &article(1.5, 0.1), scored_on);
         assert_eq!(claims.len(), 7);
         [claims[5].clone(), claims[6].clone()]
     }
@@ -394,7 +395,7 @@ mod tests {
             model(BackboneKind::Transformer, PositionKind::Sinusoidal, transformer, vec![]),
             model(BackboneKind::Recurrent(RecurrentCell::Lstm), PositionKind::None, lstm, vec![]),
         ];
-        judge_claims(&models, &article(1.5, 0.1), "test")[2..5].to_vec()
+        check_claims(&models, &article(1.5, 0.1), "test")[2..5].to_vec()
     }
 
     fn verdicts(claims: &[Claim]) -> Vec<Verdict> {
@@ -480,7 +481,7 @@ mod tests {
     #[test]
     fn more_lengths_need_stronger_evidence_for_each() {
         // One sweep of eleven disagrees, which still decides each length at 5 %.
-        let judged = |lengths: &[usize]| {
+        let verdict_at = |lengths: &[usize]| {
             let model = |network, position, [usual, disturbed]: [f64; 2]| {
                 let times = || (0..11).map(|sweep| if sweep == 3 { disturbed } else { usual }).collect();
                 let steps = lengths.iter().map(|&n| StepTime::from_runs(n, times())).collect();
@@ -490,8 +491,8 @@ mod tests {
             let lstm = model(BackboneKind::Recurrent(RecurrentCell::Lstm), PositionKind::None, [2.0, 2.0]);
             speed_claim(&transformer, &lstm).verdict
         };
-        assert_eq!(judged(&[32, 64, 128, 256]), Holds);
-        assert_eq!(judged(&[32, 64, 96, 128, 256]), Open);
+        assert_eq!(verdict_at(&[32, 64, 128, 256]), Holds);
+        assert_eq!(verdict_at(&[32, 64, 96, 128, 256]), Open);
     }
 
     #[test]

@@ -187,7 +187,7 @@ impl RecurrentLimits {
     }
 
     /// Checks the three claims.
-    pub(super) fn judge(&self) -> [Claim; 3] {
+    pub(super) fn check_claims(&self) -> [Claim; 3] {
         let all = ["RNN", "LSTM", "GRU", "attention"].map(|network| self.share(network, 50));
         let [rnn, lstm, gru, attention] = all;
         // NaN is below no limit, so that an unknown gradient has not vanished.
@@ -261,7 +261,7 @@ mod tests {
         // The last token is also the query, so its own gradient is larger. All others are equally far away.
         assert!(attention.iter().all(|share| (0.1..1.0).contains(share)), "{attention:?}");
         assert!((attention[0] / attention[4]).ln().abs() < 0.3, "{attention:?}");
-        assert!(limits.judge().iter().all(|claim| claim.verdict == Verdict::Holds));
+        assert!(limits.check_claims().iter().all(|claim| claim.verdict == Verdict::Holds));
     }
 
     #[test]
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn each_claim_can_fail() {
         let limits = measure_limits().unwrap();
-        let verdict = |limits: &RecurrentLimits, claim: usize| limits.judge()[claim].verdict;
+        let verdict = |limits: &RecurrentLimits, claim: usize| limits.check_claims()[claim].verdict;
         // A gradient that is not a number has not vanished, whichever network it belongs to.
         for network in 0..limits.gradients.len() {
             let mut unknown = limits.clone();

@@ -44,7 +44,7 @@ use crate::{Result, tr};
 use chumoku_kernels::RecurrentCell;
 use serde::Serialize;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Sequence lengths, in tokens, at which training steps are timed.
 pub const LENGTHS: [usize; 6] = [32, 64, 128, 256, 512, 1024];
@@ -150,6 +150,8 @@ pub enum CompareEvent<'a> {
     Event(TrainEvent<'a>),
     /// A sweep of timed steps begins: its number and the total.
     Timing([usize; 2]),
+    /// Expected time of the sweeps that are left, from that of the first.
+    TimingEstimated(Duration),
 }
 
 /// Trains and times all models.
@@ -215,7 +217,7 @@ pub fn compare(
         });
         configs.push(config);
     }
-    let steps = step_time::time_steps(&configs, options, &LENGTHS, &mut |sweep| observe(CompareEvent::Timing(sweep)))?;
+    let steps = step_time::time_steps(&configs, options, &LENGTHS, observe)?;
     for ((model, config), steps) in models.iter_mut().zip(&configs).zip(steps) {
         let shortest = if model.network == BackboneKind::Transformer { model.width } else { MIN_RECURRENT_LENGTH };
         model.growth = TimeGrowth::fit(&steps, &CountConfig::for_classifier(config), shortest)?;
@@ -223,8 +225,8 @@ pub fn compare(
     }
     let article = article::measure_article(options.precision)?;
     let limits = limits::measure_limits()?;
-    let mut claims = claims::judge_claims(&models, &article, &scored_on);
-    claims.extend(limits.judge());
+    let mut claims = claims::check_claims(&models, &article, &scored_on);
+    claims.extend(limits.check_claims());
     Ok(NetworkComparison {
         claims,
         models,

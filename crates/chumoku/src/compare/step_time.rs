@@ -1,7 +1,7 @@
 //! Measures the time of a training step and fits its growth with sequence length.
 
-use super::BATCH;
 use super::median_interval::MedianInterval;
+use super::{BATCH, CompareEvent};
 use crate::Result;
 use crate::count::CountConfig;
 use crate::models::{Classifier, ClassifierConfig};
@@ -153,20 +153,21 @@ impl TimedModel {
 }
 
 /// Times a training step of each model at each length. Each sweep visits all lengths, and the models take turns at each
-/// length, so that other load on the machine affects all of them alike. Calls `observe` with the number of the sweep
-/// and the total.
+/// length, so that other load on the machine affects all of them alike. Calls `observe` for each sweep, and with the
+/// expected time after the first.
 pub(super) fn time_steps(
     configs: &[ClassifierConfig],
     options: &TrainOptions,
     lengths: &[usize],
-    observe: &mut dyn FnMut([usize; 2]),
+    observe: &mut dyn FnMut(CompareEvent<'_>),
 ) -> Result<Vec<Vec<StepTime>>> {
     let longest = lengths.iter().copied().max().unwrap_or(0);
     let subjects = configs.iter().map(|config| TimedModel::new(config, options, longest));
     let mut subjects: Vec<TimedModel> = subjects.collect::<Result<_>>()?;
     let mut times: Vec<Vec<Vec<f64>>> = vec![vec![Vec::new(); lengths.len()]; subjects.len()];
     for sweep in 0..SWEEPS + 1 {
-        observe([sweep + 1, SWEEPS + 1]);
+        observe(CompareEvent::Timing([sweep + 1, SWEEPS + 1]));
+        let start = Instant::now();
         for (i, &length) in lengths.iter().enumerate() {
             for (subject, times) in subjects.iter_mut().zip(&mut times) {
                 let time = subject.time_step(length)?;
@@ -174,6 +175,9 @@ pub(super) fn time_steps(
                     times[i].push(time);
                 }
             }
+        }
+        if sweep == 0 {
+            observe(CompareEvent::TimingEstimated(start.elapsed() * SWEEPS as u32));
         }
     }
     let of_model =
@@ -192,6 +196,18 @@ mod tests {
         let all_ms = vec![9.0, 1.0, 2.0, 3.0, 100.0];
         let time = StepTime::from_runs(32, all_ms.clone());
         assert_eq!(time, StepTime { length: 32, median_ms: 3.0, min_ms: 1.0, max_ms: 100.0, runs: 5, all_ms });
+    }
+
+    #[test]
+    fn the_expected_time_is_reported_after_the_first_sweep() {
+        let shape = DataShape { lengths: &[4], class_rows: &[1, 1], vocab_size: 50 };
+        let config = Plan::new(&shape).model;
+        let mut events = Vec::new();
+        let mut observe = |event: CompareEvent<'_>| events.push(format!("{event:?}"));
+        time_steps(&[config], &TrainOptions::default(), &[2, 4], &mut observe).unwrap();
+        assert_eq!(events.len(), SWEEPS + 2);
+        assert_eq!(events[0], "Timing([1, 12])");
+        assert!(events[1].starts_with("TimingEstimated(") && events[2] == "Timing([2, 12])", "{events:?}");
     }
 
     #[test]

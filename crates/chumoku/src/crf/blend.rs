@@ -50,10 +50,12 @@ impl TaggerBlend {
     }
 
     /// Returns the blended score of each label at each unit.
-    pub(crate) fn emissions(self, halves: &MemberEmissions) -> Vec<f32> {
-        match halves.network.is_empty() {
-            true => halves.crf.iter().map(|e| self.crf * e).collect(),
-            false => halves.crf.iter().zip(&halves.network).map(|(e, n)| self.crf * e + self.network * n).collect(),
+    pub(crate) fn emissions(self, emissions: &MemberEmissions) -> Vec<f32> {
+        match emissions.network.is_empty() {
+            true => emissions.crf.iter().map(|e| self.crf * e).collect(),
+            false => {
+                emissions.crf.iter().zip(&emissions.network).map(|(e, n)| self.crf * e + self.network * n).collect()
+            }
         }
     }
 
@@ -70,11 +72,11 @@ impl TaggerBlend {
         const EVEN: TaggerBlend = TaggerBlend { network: 0.5, crf: 0.5 };
         let loss = |shares: TaggerBlend| -> f64 {
             let transitions = shares.transitions(crf, tags);
-            let of_row = |(halves, labels): &(MemberEmissions, Vec<usize>)| {
+            let of_row = |(members, labels): &(MemberEmissions, Vec<usize>)| {
                 if labels.is_empty() {
                     return 0.0;
                 }
-                let emissions = shares.emissions(halves);
+                let emissions = shares.emissions(members);
                 let sums = ForwardBackward::new(&emissions, &transitions);
                 sums.map_or(f64::INFINITY, |sums| sums.log_z - path_score(&emissions, &transitions, labels))
             };

@@ -112,8 +112,8 @@ mod tests {
 
     /// Returns the expected and the true number of false alarms, and the number of differing labels.
     fn alarms(rows: &[(f32, bool, bool)]) -> [f64; 3] {
-        let judged: Vec<(f32, bool)> = rows.iter().map(|row| (row.0, row.1)).collect();
-        let expected = false_alarm_probabilities(&judged)
+        let scored: Vec<(f32, bool)> = rows.iter().map(|row| (row.0, row.1)).collect();
+        let expected = false_alarm_probabilities(&scored)
             .iter()
             .zip(rows)
             .filter(|(_, row)| row.1)
@@ -138,20 +138,20 @@ mod tests {
 
     #[test]
     fn the_order_of_rows_does_not_matter() {
-        let mut judged: Vec<(f32, bool)> =
+        let mut scored: Vec<(f32, bool)> =
             rows(300, 0.5, 0.1).iter().map(|row| ((10.0 * row.0).round() / 10.0, row.1)).collect();
-        let of = |judged: &[(f32, bool)]| {
-            let mut found: Vec<(u32, u64)> = false_alarm_probabilities(judged)
+        let of = |scored: &[(f32, bool)]| {
+            let mut found: Vec<(u32, u64)> = false_alarm_probabilities(scored)
                 .iter()
-                .zip(judged)
+                .zip(scored)
                 .map(|(chance, row)| (row.0.to_bits(), chance.to_bits()))
                 .collect();
             found.sort_unstable();
             found
         };
-        let found = of(&judged);
-        judged.reverse();
-        assert_eq!(of(&judged), found);
+        let found = of(&scored);
+        scored.reverse();
+        assert_eq!(of(&scored), found);
         assert!(false_alarm_probabilities(&[]).is_empty());
         assert_eq!(false_alarm_probabilities(&[(0.9, false)]), [0.0]);
     }

@@ -57,6 +57,17 @@ impl ComparedLogits {
     }
 }
 
+/// Checks that there is a text to take values from.
+fn require_other_text(other: &str) -> Result<()> {
+    if other.trim().is_empty() {
+        return Err(Error::Setting(tr!(
+            "patching: the other text is empty; expected a text to take values from",
+            "パッチング: もう一方のテキストが空です。値を取り出すテキストを指定してください"
+        )));
+    }
+    Ok(())
+}
+
 fn best(logits: ArrayView1<'_, f32>) -> usize {
     argmax(&logits.to_vec()) as usize
 }
@@ -129,7 +140,7 @@ impl PatchedTexts<'_> {
         }
         let (proposal, text, other) = (proposal.join(","), list_tokens(text), list_tokens(other));
         tr!(
-            "patching needs texts with as many tokens, found {count} and {other_count}; say which tokens belong together, for \
+            "patching needs texts with the same number of tokens, found {count} and {other_count}; align the tokens, for \
              example with --align {proposal}. Tokens of the text: {text}. Tokens of the other text: {other}",
             "パッチングには同じ数のトークンが必要ですが、{count} 個と {other_count} 個です。対応するトークンを、たとえば --align {proposal} \
              のように指定してください。テキストのトークン: {text}。もう一方のトークン: {other}"
@@ -162,9 +173,9 @@ impl<'a> RecordedTexts<'a> {
         answers: [LabelProbability; 2],
         label: impl Fn(usize) -> String,
     ) -> Result<Patching> {
-        let movement = Movement::between(compared, &self.logits)?;
+        let differences = LogitDifferences::new(compared, &self.logits)?;
         let [text, other] = &self.recordings;
-        let sites = self.reader.patch([text, other], &aligned, |logits| movement.of(logits))?;
+        let sites = self.reader.patch([text, other], &aligned, |logits| differences.effect(logits))?;
         let PatchedTexts { other, tokens: [tokens, other_tokens] } = texts;
         Ok(Patching {
             other: other.into(),
@@ -174,7 +185,7 @@ impl<'a> RecordedTexts<'a> {
             answers,
             toward: label(compared.toward),
             away: compared.away.map(label),
-            differences: [movement.text as f32, movement.other as f32],
+            differences: [differences.text as f32, differences.other as f32],
             residual: sites.residual.concat(),
             heads: sites.heads.concat(),
             feed_forward: sites.feed_forward.concat(),
@@ -182,17 +193,17 @@ impl<'a> RecordedTexts<'a> {
     }
 }
 
-/// The difference of logits of both texts, which normalizes those after patching.
-struct Movement<'a> {
+/// The differences of logits of both texts, which normalize those after patching.
+struct LogitDifferences<'a> {
     compared: &'a ComparedLogits,
     text: f64,
     other: f64,
 }
 
-impl<'a> Movement<'a> {
+impl<'a> LogitDifferences<'a> {
     /// # Errors
     /// If the texts have the same difference of logits.
-    fn between(compared: &'a ComparedLogits, logits: &Array2<f32>) -> Result<Self> {
+    fn new(compared: &'a ComparedLogits, logits: &Array2<f32>) -> Result<Self> {
         let [text, other] = [0, 1].map(|row| compared.difference(logits.row(row)));
         let change = other - text;
         if change.is_nan() || change.abs() <= SMALLEST_DIFFERENCE {
@@ -203,11 +214,11 @@ impl<'a> Movement<'a> {
                  ありません。答えの異なるテキストを指定してください"
             )));
         }
-        Ok(Movement { compared, text, other })
+        Ok(LogitDifferences { compared, text, other })
     }
 
     /// Returns 0 for the logits of the text, and 1 for those of the other text.
-    fn of(&self, logits: ArrayView1<'_, f32>) -> f32 {
+    fn effect(&self, logits: ArrayView1<'_, f32>) -> f32 {
         ((self.compared.difference(logits) - self.text) / (self.other - self.text)) as f32
     }
 }
@@ -225,7 +236,7 @@ fn list_tokens(tokens: &[String]) -> String {
 impl TextClassifier {
     /// Patches every site of the network that reads `text` with the values of `other`, and returns how far the answer
     /// moves toward that of `other`. `aligned` has pairs of token positions, from 0, of the text and of the other text.
-    /// Texts with as many tokens need none.
+    /// Texts with the same number of tokens are aligned by position.
     ///
     /// `label` names the label of a multi-label model, or the threshold of a number; by default the one that
     /// [`TextClassifier::explain`] explains. Long texts are truncated to one window.
@@ -247,10 +258,9 @@ impl TextClassifier {
             )));
         };
         let texts = [text, other].map(|text| self.text_without_columns(text));
-        let read = |text: &str| {
-            require_text(text)?;
-            FramedText::read(text, &self.tokenizer, self.config.max_tokens())
-        };
+        require_text(texts[0])?;
+        require_other_text(texts[1])?;
+        let read = |text: &str| FramedText::read(text, &self.tokenizer, self.config.max_tokens());
         let [first, second] = texts;
         let ids = [read(first)?.ids, read(second)?.ids];
         let tokens = ids.each_ref().map(|ids| ids.iter().map(|&id| self.tokenizer.token(id)).collect());
@@ -289,7 +299,7 @@ impl TextGenerator {
     /// position does not exist, or the next tokens do not differ.
     pub fn patch(&self, text: &str, other: &str, aligned: Option<&[[usize; 2]]>) -> Result<Patching> {
         require_text(text)?;
-        require_text(other)?;
+        require_other_text(other)?;
         let limit = self.config.model.max_length;
         let read = |text: &str| -> Result<Vec<u32>> {
             let ids = self.encode_prompt(text)?;
@@ -339,6 +349,15 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_other_text_is_named() {
+        for empty in ["", " \t"] {
+            let problem = require_other_text(empty).unwrap_err().to_string();
+            assert!(problem.contains("the other text is empty"), "{problem}");
+        }
+        require_other_text("a").unwrap();
+    }
+
+    #[test]
     fn texts_with_as_many_tokens_are_aligned_by_position() {
         let texts = texts(&["a", "b"], &["c", "d"]);
         assert_eq!(texts.positions(None).unwrap(), [[0, 0], [1, 1]]);
@@ -349,8 +368,9 @@ mod tests {
         let unpatched = ndarray::array![[2.0f32, 0.0, 1.0], [-1.0, 0.5, 4.0]];
         let compared = ComparedLogits::between(&unpatched);
         assert_eq!((compared.toward, compared.away), (2, Some(0)));
-        let movement = Movement::between(&compared, &unpatched).unwrap();
-        let moved = |rows: &Array2<f32>| rows.outer_iter().map(|logits| movement.of(logits)).collect::<Vec<f32>>();
+        let differences = LogitDifferences::new(&compared, &unpatched).unwrap();
+        let moved =
+            |rows: &Array2<f32>| rows.outer_iter().map(|logits| differences.effect(logits)).collect::<Vec<f32>>();
         let answer = LabelProbability { label: String::new(), probability: 0.5 };
         let [tokens, other_tokens] = [["a", "b"], ["c", "d"]].map(|tokens| tokens.map(str::to_owned).to_vec());
         let patching = Patching {
@@ -361,7 +381,7 @@ mod tests {
             answers: [answer.clone(), answer],
             toward: "2".into(),
             away: Some("0".into()),
-            differences: [movement.text as f32, movement.other as f32],
+            differences: [differences.text as f32, differences.other as f32],
             residual: [moved(&unpatched), moved(&ndarray::array![[0.5f32, 9.0, 2.5], [2.0, 0.0, 1.0]])].concat(),
             heads: moved(&ndarray::array![[2.0f32, 5.0, 0.0]]),
             feed_forward: moved(&unpatched),
@@ -372,6 +392,9 @@ mod tests {
         assert_eq!((patching.layers(), patching.heads_per_layer()), (1, 1));
         assert!(patching.is_consistent(1, 1) && !patching.is_consistent(2, 1));
         assert_eq!(patching.strongest(1), [PatchedSite::FeedForward { layer: 0, position: 1 }]);
+        assert!(!patching.has_small_difference());
+        let close = Patching { differences: [1.0, 1.09], ..patching };
+        assert!(close.has_small_difference());
     }
 
     #[test]

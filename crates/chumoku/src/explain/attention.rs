@@ -23,7 +23,7 @@ use chumoku_kernels::Precision;
 use std::cell::Cell;
 
 /// The displayed name of the token that starts a translation.
-const START_NAME: &str = "[START]";
+pub(super) const START_NAME: &str = "[START]";
 
 /// The layer and head to record, from 0. Defaults to the last layer.
 #[derive(Clone, Copy, Debug, Default)]

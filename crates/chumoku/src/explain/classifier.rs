@@ -41,16 +41,16 @@ fn ensemble_members(
     // Contributions to the log-odds of the predicted class against the next most probable one, or of a label against
     // its absence. They sum to the contribution of the ensemble.
     let order = whole.ranked();
-    let halves = [&whole.attention, ngrams];
+    let members = [&whole.attention, ngrams];
     let (weights, moved) = match problem.binary_blend() {
         None => {
             let next = order.iter().copied().find(|other| *other != class);
             let moved = |log_p: &Vec<f32>| next.map_or(0.0, |next| log_p[class] - log_p[next]);
-            ([blend.attention, blend.ngrams], halves.map(moved))
+            ([blend.attention, blend.ngrams], members.map(moved))
         }
         Some(blend) => {
             let moved = |log_p: &Vec<f32>| log_odds(f64::from(log_p[class]).exp()) as f32;
-            ([blend.attention, blend.ngrams], halves.map(moved))
+            ([blend.attention, blend.ngrams], members.map(moved))
         }
     };
     let [of_attention, of_ngrams] = [weights[0] * moved[0], weights[1] * moved[1]];
@@ -122,7 +122,7 @@ impl TextClassifier {
         self.explain_label(text, name, (method, None), progress)
     }
 
-    /// Explains like [`TextClassifier::explain_with_method`], for a label of a multi-label model instead of the most
+    /// Explains like `TextClassifier::explain_with_method`, for a label of a multi-label model instead of the most
     /// probable one.
     ///
     /// # Errors
@@ -155,8 +155,8 @@ impl TextClassifier {
         let (of_read, of_rest) = effects.split_at(words.len());
         let [before, after] = around.each_ref().map(Vec::len);
         let nothing = |count: usize| std::iter::repeat_n(0.0, count);
-        let all_effects = |half: usize| {
-            let of_text = of_read.iter().map(move |both| both[half]);
+        let all_effects = |member: usize| {
+            let of_text = of_read.iter().map(move |both| both[member]);
             nothing(before).chain(of_text).chain(nothing(after)).collect()
         };
         let beyond = all_words[words.len()..].iter().zip(of_rest).map(|(word, &[score, of_whole])| WordEffect {
@@ -279,7 +279,7 @@ impl TextClassifier {
                 let without = self.predict_without_words(text, &words, progress)?;
                 let effect = |prediction| {
                     let without = both(prediction);
-                    [0, 1].map(|half| (with[half] - without[half]) as f32)
+                    [0, 1].map(|member| (with[member] - without[member]) as f32)
                 };
                 (without.iter().map(effect).collect(), None)
             }

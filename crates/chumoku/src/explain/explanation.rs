@@ -15,7 +15,7 @@ use super::label_probability::LabelProbability;
 use super::logit_lens::LogitLens;
 use super::patching::Patching;
 use super::random_heads::HeadShape;
-use super::residual_path::ResidualPath;
+use super::residual_norms::ResidualNorms;
 use super::roles::{HeadStatistics, head_statistics};
 
 /// One text with its prediction and the model's attention.
@@ -100,8 +100,8 @@ pub struct Explanation {
     pub lens: Option<LogitLens>,
     /// The lengths of the vectors that add up to each token's residual stream. `None` for models without layers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub residual_path: Option<ResidualPath>,
-    /// The movement of the answer when values of another text are used, if it was requested
+    pub residual_path: Option<ResidualNorms>,
+    /// The change of the answer when values of another text are used, if it was requested
     /// ([`TextClassifier::patch`](crate::TextClassifier::patch)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patching: Option<Patching>,
@@ -324,6 +324,19 @@ impl Explanation {
                 chumoku_text::row::with_columns(&self.text, &values)
             }
         }
+    }
+
+    /// Returns the byte of the text at which the part that the model wrote starts. `None` if it wrote no word, or if its
+    /// words are not in the text as they are.
+    #[must_use]
+    pub fn written_from(&self) -> Option<usize> {
+        let written = self.words.get(self.prompt_words?..).filter(|words| !words.is_empty())?;
+        let mut start = self.text.len();
+        for word in written.iter().rev().filter(|word| !word.special) {
+            start = self.text[..start].rfind(word.text.as_str())?;
+        }
+        // The white space before the first word is part of its token.
+        Some(self.text[..start].trim_end().len())
     }
 
     /// Returns the network's own probability of a class. For ensembles, this differs from the prediction.

@@ -3,7 +3,9 @@
 //!
 //! The head was trained for the last layer. Its earlier answers are hints, not beliefs of the model.
 
-use super::residual_path::{EmbeddedTokens, ResidualPath};
+use super::attention::START_NAME;
+use super::residual_norms::{EmbeddedTokens, ResidualNorms};
+use super::translation::END_NAME;
 use crate::Result;
 use crate::blend::label_blend::sigmoid;
 use crate::inference::InputFraming;
@@ -41,7 +43,8 @@ pub struct LensAnswer {
     /// Its probability.
     pub probability: f32,
     /// The probability of the answer that the last layer gives at this position.
-    pub of_last: f32,
+    #[serde(rename = "of_last")]
+    pub last_layer_probability: f32,
     /// The probabilities of all classes of a classifier, in the order of
     /// [`Explanation::probabilities`](super::Explanation::probabilities).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -74,7 +77,7 @@ impl LogitLens {
                 LensAnswer {
                     label: label(most),
                     probability: p[most],
-                    of_last: p[last[position]],
+                    last_layer_probability: p[last[position]],
                     probabilities: Vec::new(),
                 }
             };
@@ -109,7 +112,7 @@ impl TextClassifier {
         ids: &[u32],
         class: usize,
         order: &[usize],
-    ) -> Result<Option<(LogitLens, ResidualPath)>> {
+    ) -> Result<Option<(LogitLens, ResidualNorms)>> {
         let (model, params) = (&self.model, &self.params);
         let Some(reader) = model.residual_reader(params) else { return Ok(None) };
         let recording = reader.record(model.embed(params, ids)?)?;
@@ -127,14 +130,14 @@ impl TextClassifier {
         let answer = |p: &Vec<f32>| LensAnswer {
             label: self.config.labels[best(p)].clone(),
             probability: p[best(p)],
-            of_last: p[last],
+            last_layer_probability: p[last],
             probabilities: order.iter().map(|&class| p[class]).collect(),
         };
         let lens = LogitLens { tokens: Vec::new(), depths: depths.iter().map(|p| vec![answer(p)]).collect() };
         let (vectors, positions) = model.token_and_position_vectors(params, ids)?;
         let scale = embedding_scale(&self.config.model.embeddings, vectors.ncols());
         let tokens = EmbeddedTokens { ids, scale, vectors, positions };
-        let path = ResidualPath::measure(tokens, &recording, params, |layer| {
+        let path = ResidualNorms::measure(tokens, &recording, params, |layer| {
             model.attention(layer).expect("a model with a residual stream has attention")
         });
         Ok(Some((lens, path)))
@@ -144,14 +147,14 @@ impl TextClassifier {
 impl TextGenerator {
     /// Returns the next token that the output layer reads at each token and depth, and the contributions to the
     /// residual stream of each token. Long texts are truncated to their last tokens for the lens.
-    pub(super) fn inner_steps(&self, ids: &[u32]) -> Result<(LogitLens, ResidualPath)> {
+    pub(super) fn inner_steps(&self, ids: &[u32]) -> Result<(LogitLens, ResidualNorms)> {
         let (model, params, config) = (&self.model, &self.params, &self.config.model);
         let reader = model.residual_reader(params);
         let mut recording = reader.record(model.embed(params, ids)?)?;
         let (vectors, positions) = model.token_and_position_vectors(params, ids)?;
         let scale = embedding_scale(&config.embeddings, vectors.ncols());
         let tokens = EmbeddedTokens { ids, scale, vectors, positions };
-        let path = ResidualPath::measure(tokens, &recording, params, |layer| model.attention(layer));
+        let path = ResidualNorms::measure(tokens, &recording, params, |layer| model.attention(layer));
         let per_token = (config.vocab_size * config.encoder.d_model * recording.residual.len()) as f64;
         let shown = ((MAX_COST / per_token.max(1.0)) as usize).clamp(1, ids.len().max(1)).min(ids.len());
         let first = ids.len() - shown;
@@ -190,12 +193,25 @@ impl TextTagger {
     }
 }
 
+/// Returns the displayed name of the token that starts or ends a translation. One token may do both: written, it ends.
+fn boundary_name(id: u32, [start, end]: [u32; 2]) -> Option<&'static str> {
+    match id {
+        _ if id == end => Some(END_NAME),
+        _ if id == start => Some(START_NAME),
+        _ => None,
+    }
+}
+
 impl TextTranslator {
-    /// Returns the token that the output layer reads at each target token and depth of the decoder. The names are those
-    /// of the tokens that the translation has there.
+    /// Returns the token that the output layer reads at each target token and depth of the decoder. The columns are named
+    /// after the tokens that the translation has there, of which the last is `[END]`.
     pub(super) fn logit_lens(&self, pair: &TranslationBatch) -> Result<LogitLens> {
         let depths = self.model.logit_lens(&self.params, pair)?;
-        let name = |id: usize| self.tokenizers.target.token(id as u32);
+        let boundaries = self.start_and_end_tokens();
+        let name = |id: usize| {
+            let id = id as u32;
+            boundary_name(id, boundaries).map_or_else(|| self.tokenizers.target.token(id), str::to_owned)
+        };
         let tokens = pair.output.iter().map(|&id| name(id as usize)).collect();
         Ok(LogitLens::over_tokens(tokens, &depths, name))
     }
@@ -207,6 +223,12 @@ mod tests {
     use ndarray::array;
 
     #[test]
+    fn the_ends_of_a_translation_have_names() {
+        assert_eq!([3, 4, 5].map(|id| boundary_name(id, [3, 5])), [Some("[START]"), None, Some("[END]")]);
+        assert_eq!(boundary_name(0, [0, 0]), Some("[END]"));
+    }
+
+    #[test]
     fn each_depth_has_its_best_answer_and_the_probability_of_the_last() {
         let depths = [array![[1.0f32, 0.0, 0.0], [0.0, 0.0, 2.0]], array![[0.0f32, 1.0, 0.0], [0.0, 0.0, 3.0]]];
         let names = ["a", "b", "c"];
@@ -215,8 +237,11 @@ mod tests {
         let e = 1f32.exp();
         let first = &lens.depths[0][0];
         assert_eq!(first.label, "a");
-        assert!((first.probability - e / (e + 2.0)).abs() < 1e-6 && (first.of_last - 1.0 / (e + 2.0)).abs() < 1e-6);
+        assert!(
+            (first.probability - e / (e + 2.0)).abs() < 1e-6
+                && (first.last_layer_probability - 1.0 / (e + 2.0)).abs() < 1e-6
+        );
         let last = &lens.depths[1][1];
-        assert_eq!((last.label.as_str(), last.probability), ("c", last.of_last));
+        assert_eq!((last.label.as_str(), last.probability), ("c", last.last_layer_probability));
     }
 }

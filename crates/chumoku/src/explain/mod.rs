@@ -34,7 +34,7 @@
 //! - `patching`: the result of activation patching
 //! - `random_heads`: statistics of random heads
 //! - `required_text`: the check that there is a text
-//! - `residual_path`: lengths of the vectors that add up to each token's residual stream
+//! - `residual_norms`: lengths of the vectors that add up to each token's residual stream
 //! - `roles`: roles of heads
 //! - `similarity`: explanation of a similarity
 //! - `spans`: explanation of a span
@@ -71,7 +71,7 @@ mod ngrams;
 mod patching;
 mod random_heads;
 mod required_text;
-mod residual_path;
+mod residual_norms;
 mod roles;
 mod similarity;
 mod spans;
@@ -105,7 +105,7 @@ pub use logit_lens::{LensAnswer, LogitLens};
 pub use loss::{AnswerGradients, LossTarget, RecordedLoss};
 pub use merges::merges_of;
 pub use patching::{PatchedSite, Patching};
-pub use residual_path::ResidualPath;
+pub use residual_norms::ResidualNorms;
 pub use roles::{HeadRole, HeadStatistics, role_rule};
 pub use spans::SpanQuery;
 pub use tagged_text::{

@@ -4,7 +4,10 @@ use super::label_probability::LabelProbability;
 use crate::sorting::argsort_descending;
 use serde::{Deserialize, Serialize};
 
-/// The movement of the answer when each site of the network has the values of another text.
+/// The largest difference of logits that is small. It changes a probability by at most 2.5 points.
+const SMALL_DIFFERENCE: f32 = 0.1;
+
+/// The change of the answer when each site of the network has the values of another text.
 ///
 /// Each number is `(d − d_text) / (d_other − d_text)` for a difference of logits d. It is 0 if the answer is unchanged,
 /// and 1 if it is that of the other text. It may be below 0 or above 1. For ensembles, this is the answer of the
@@ -63,17 +66,30 @@ pub enum PatchedSite {
 }
 
 impl Patching {
-    /// Returns the movement at a site.
+    /// Returns the effect of patching a site.
     ///
     /// # Panics
     /// If there is no such site.
     #[must_use]
-    pub fn movement(&self, site: PatchedSite) -> f32 {
+    pub fn effect(&self, site: PatchedSite) -> f32 {
         match site {
             PatchedSite::Residual { depth, position } => self.residual[depth * self.aligned.len() + position],
             PatchedSite::Head { layer, head } => self.heads[layer * self.heads_per_layer() + head],
             PatchedSite::FeedForward { layer, position } => self.feed_forward[layer * self.aligned.len() + position],
         }
+    }
+
+    /// Returns true if the network gives both texts the same answer. Labels and numbers have no other answer.
+    #[must_use]
+    pub fn has_same_answer(&self) -> bool {
+        self.away.is_some() && self.answers[0].label == self.answers[1].label
+    }
+
+    /// Returns true if the texts differ so little that a share of their difference means little.
+    #[must_use]
+    pub fn has_small_difference(&self) -> bool {
+        let [text, other] = self.differences;
+        (other - text).abs() < SMALL_DIFFERENCE
     }
 
     /// Returns the number of layers.

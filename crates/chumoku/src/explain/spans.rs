@@ -43,7 +43,7 @@ struct SpanExplainer<'a> {
     units: &'a [Range<usize>],
     /// The known features of each unit, with their indices.
     known: Vec<Vec<(u32, FeatureDescription)>>,
-    halves: MemberEmissions,
+    members: MemberEmissions,
 }
 
 impl TextTagger {
@@ -89,7 +89,7 @@ impl TextTagger {
         if cut.1.is_empty() {
             return Err(empty_text_error());
         }
-        let halves = self.member_scores(std::slice::from_ref(&cut))?.remove(0);
+        let members = self.member_scores(std::slice::from_ref(&cut))?.remove(0);
         let (text, units) = cut;
         let known = describe_features(text, &units, self.config.unit).into_iter().map(|features| {
             features
@@ -98,10 +98,10 @@ impl TextTagger {
                 .collect()
         });
         let known = known.collect();
-        let subject = SpanExplainer { tagger: self, text, units: &units, known, halves };
+        let subject = SpanExplainer { tagger: self, text, units: &units, known, members };
         let shares = self.blend();
         let transitions = shares.transitions(&self.crf, self.tags());
-        let marked = self.tags().decode(&viterbi(&shares.emissions(&subject.halves), &transitions));
+        let marked = self.tags().decode(&viterbi(&shares.emissions(&subject.members), &transitions));
         let places = match query {
             None => marked.clone(),
             Some(query) => vec![subject.resolve_query(query, &transitions)?],
@@ -189,7 +189,7 @@ impl SpanExplainer<'_> {
             },
             None => {
                 let places: Vec<UnitSpan> = (0..labels.len()).map(|kind| (range.clone(), kind)).collect();
-                let chances = self.span_probabilities(&self.halves, self.tagger.blend(), transitions, &places)?;
+                let chances = self.span_probabilities(&self.members, self.tagger.blend(), transitions, &places)?;
                 (1..chances.len()).fold(0, |best, kind| if chances[kind] > chances[best] { kind } else { best })
             }
         };
@@ -199,13 +199,13 @@ impl SpanExplainer<'_> {
     /// Returns the probability of each span.
     fn span_probabilities(
         &self,
-        halves: &MemberEmissions,
+        members: &MemberEmissions,
         shares: TaggerBlend,
         transitions: &Transitions,
         places: &[UnitSpan],
     ) -> Result<Vec<f64>> {
         let tags = self.tagger.tags();
-        let sums = ForwardBackward::new(&shares.emissions(halves), transitions).ok_or_else(not_finite_error)?;
+        let sums = ForwardBackward::new(&shares.emissions(members), transitions).ok_or_else(not_finite_error)?;
         let of = |(range, kind): &UnitSpan| {
             sums.probability(transitions, range.start, &tags.span_tags(*kind, range.len()), tags.inside_tag(*kind))
         };
@@ -216,7 +216,7 @@ impl SpanExplainer<'_> {
     fn crf_scores_without(&self, hidden: &Range<usize>) -> Vec<f32> {
         let (crf, labels) = (&self.tagger.crf, self.tagger.tags().count());
         let looks = |reach: &Range<usize>| reach.start < hidden.end && hidden.start < reach.end;
-        let mut scores = self.halves.crf.clone();
+        let mut scores = self.members.crf.clone();
         for (row, features) in scores.chunks_exact_mut(labels).zip(&self.known) {
             if features.iter().any(|(_, feature)| looks(&feature.units)) {
                 row.fill(0.0);
@@ -248,13 +248,13 @@ impl SpanExplainer<'_> {
         };
         let blends: Vec<(TaggerBlend, Transitions)> =
             blends.into_iter().map(|shares| (shares, shares.transitions(&tagger.crf, tagger.tags()))).collect();
-        let chances = |halves: &MemberEmissions| -> Result<Vec<Vec<f64>>> {
+        let chances = |members: &MemberEmissions| -> Result<Vec<Vec<f64>>> {
             blends
                 .iter()
-                .map(|(shares, transitions)| self.span_probabilities(halves, *shares, transitions, places))
+                .map(|(shares, transitions)| self.span_probabilities(members, *shares, transitions, places))
                 .collect()
         };
-        let with = chances(&self.halves)?;
+        let with = chances(&self.members)?;
         let words = self.words();
         let bytes: Vec<Range<usize>> = words.iter().map(|word| self.bytes(word)).collect();
         // By word, by member, by span.
@@ -264,27 +264,28 @@ impl SpanExplainer<'_> {
             progress(without.len(), words.len());
             let network = match &tagger.network {
                 Some(network) => {
-                    network.log_probabilities_masked(self.text, self.units, parts, &self.halves.network)?
+                    network.log_probabilities_masked(self.text, self.units, parts, &self.members.network)?
                 }
                 None => vec![Vec::new(); parts.len()],
             };
-            let mut halves: Vec<MemberEmissions> =
+            let mut members: Vec<MemberEmissions> =
                 network.into_iter().map(|network| MemberEmissions { crf: Vec::new(), network }).collect();
-            let found = parallel::map_chunks(&mut halves, 1, |i, halves| {
+            let found = parallel::map_chunks(&mut members, 1, |i, members| {
                 halt.check();
-                halves[0].crf = self.crf_scores_without(&words_of_batch[i]);
-                chances(&halves[0])
+                members[0].crf = self.crf_scores_without(&words_of_batch[i]);
+                chances(&members[0])
             });
             without.extend(found.into_iter().collect::<Result<Vec<_>>>()?);
         }
         progress(words.len(), words.len());
         let span = |(at, place): (usize, &UnitSpan)| -> Result<ExplainedSpan> {
-            let effects = |half: usize| -> Vec<f32> {
-                let own = log_odds(with[half][at]);
-                without.iter().map(|chances| (own - log_odds(chances[half][at])) as f32).collect()
+            let effects = |member: usize| -> Vec<f32> {
+                let own = log_odds(with[member][at]);
+                without.iter().map(|chances| (own - log_odds(chances[member][at])) as f32).collect()
             };
-            let of_half = |half: usize| {
-                (half < blends.len()).then(|| MemberSpanScore { probability: with[half][at], effects: effects(half) })
+            let of_member = |member: usize| {
+                (member < blends.len())
+                    .then(|| MemberSpanScore { probability: with[member][at], effects: effects(member) })
             };
             let bytes_of_span = self.bytes(&place.0);
             let [start, end] = [bytes_of_span.start, bytes_of_span.end].map(|at| self.character(at));
@@ -298,8 +299,8 @@ impl SpanExplainer<'_> {
                 },
                 is_found,
                 words: highlight(self.text, bytes.iter().cloned().zip(effects(0))),
-                network: of_half(1),
-                crf: of_half(2),
+                network: of_member(1),
+                crf: of_member(2),
                 against: self.compare_labels(place, is_found, whole, &blends[0].1),
             })
         };
@@ -328,7 +329,7 @@ impl SpanExplainer<'_> {
         transitions: &Transitions,
     ) -> Option<LabelComparison> {
         let tags = self.tagger.tags();
-        let emissions = shares.emissions(&self.halves);
+        let emissions = shares.emissions(&self.members);
         let (own, inside) = (tags.span_tags(*kind, range.len()), tags.inside_tag(*kind));
         let (path, score) = viterbi_allowed(&emissions, transitions, |t, label| match range.contains(&t) {
             true => own[t - range.start] == label,
@@ -372,8 +373,8 @@ impl SpanExplainer<'_> {
                 continue;
             }
             let (label, other) = (self.tag_name(y), self.tag_name(z));
-            if !self.halves.network.is_empty() {
-                let log_p = |label: usize| f64::from(self.halves.network[t * labels + label]);
+            if !self.members.network.is_empty() {
+                let log_p = |label: usize| f64::from(self.members.network[t * labels + label]);
                 let effect = of_network * (log_p(y) - log_p(z));
                 network.push(NetworkEffect { word: word(t), label: label.clone(), other: other.clone(), effect });
             }

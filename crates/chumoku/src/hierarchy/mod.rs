@@ -145,7 +145,7 @@ impl Hierarchy {
         self.propagate_down(of_labels, f32::min);
     }
 
-    /// Raises the threshold of each label to those of its ancestors. With [capped](Self::cap_by_ancestors)
+    /// Raises the threshold of each label to those of its ancestors. With capped
     /// probabilities, a label above its threshold then has all its ancestors above theirs.
     pub fn raise_to_ancestors(&self, thresholds: &mut [f32]) {
         self.propagate_down(thresholds, f32::max);

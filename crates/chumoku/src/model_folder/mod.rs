@@ -172,8 +172,8 @@ impl ModelKind {
         let lang = crate::lang::lang();
         match self {
             ModelKind::Classifier => lang.pick(
-                "a text classifier, for `chumoku predict`, `eval`, `explain` and `trace`",
-                "テキスト分類モデル（`chumoku predict`、`eval`、`explain`、`trace` で使えます）",
+                "a text classifier, for `chumoku predict`, `eval`, `explain`, `trace`, `embed` and `nearest`",
+                "テキスト分類モデル（`chumoku predict`、`eval`、`explain`、`trace`、`embed`、`nearest` で使えます）",
             ),
             ModelKind::Ngrams => lang.pick(
                 "an n-gram model without attention, for `chumoku predict`, `eval` and `explain`",

@@ -12,7 +12,7 @@ pub(crate) const OUTPUTS: [&str; 4] = ["Y", "present_key", "present_value", "qk_
 
 /// Reads the operator's inputs from a file, runs it, and returns its outputs as a file.
 ///
-/// Inputs are named as in [`INPUTS`], optionally with the prefix `in.`. With the prefix, the metadata may contain
+/// Inputs are named as in `INPUTS`, optionally with the prefix `in.`. With the prefix, the metadata may contain
 /// `attributes`, a JSON object; `flags` take precedence over it. `out.*` and tensors named as outputs are ignored. Any
 /// other tensor is an error, because a misspelled mask would otherwise be ignored silently.
 ///
@@ -79,10 +79,10 @@ pub fn attend(file: &TensorFile, flags: &Attributes) -> Result<TensorFile> {
         requested
             .extend(metadata(file, "node_outputs", |text| serde_json::from_slice::<Vec<String>>(text.as_bytes()))?);
     }
-    let asks = |name: &str| requested.iter().any(|requested| requested == name);
+    let is_requested = |name: &str| requested.iter().any(|requested| requested == name);
     let requested = RequestedOutputs {
-        present: asks("present_key") || asks("present_value"),
-        qk_matmul_output: attributes.qk_matmul_output_mode.is_some() || asks("qk_matmul_output"),
+        present: is_requested("present_key") || is_requested("present_value"),
+        qk_matmul_output: attributes.qk_matmul_output_mode.is_some() || is_requested("qk_matmul_output"),
     };
     let outputs = attention(&inputs, &attributes, requested)?;
     let tensors = [Some(outputs.output), outputs.present_key, outputs.present_value, outputs.qk_matmul_output];

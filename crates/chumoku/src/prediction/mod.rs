@@ -32,7 +32,7 @@ pub struct Prediction {
 
 impl Prediction {
     /// Returns the predicted class: the most probable one, with ties going to the first, or the one chosen by
-    /// [thresholds](crate::ClassThresholds).
+    /// thresholds.
     pub fn class(&self) -> usize {
         if let Some(class) = self.answer {
             return class;
@@ -51,13 +51,13 @@ impl Prediction {
     /// label. Absent members give `None`.
     #[must_use]
     pub fn member_confidences(&self, label: usize) -> [Option<(f32, bool)>; 3] {
-        let of_half = |log_p: &[f32]| {
+        let of_member = |log_p: &[f32]| {
             let most = (0..log_p.len()).reduce(|best, class| if log_p[class] > log_p[best] { class } else { best })?;
             Some((log_p[most].exp(), most == label))
         };
-        let halves = [of_half(&self.attention), self.ngrams.as_deref().and_then(of_half)];
+        let members = [of_member(&self.attention), self.ngrams.as_deref().and_then(of_member)];
         let whole = self.confidence_and_correctness(label as u32);
-        [Some(whole), halves[0], halves[1]]
+        [Some(whole), members[0], members[1]]
     }
 
     /// Returns the most probable class of the network alone. Ties go to the first class.

@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn template_errors_are_one_line() {
-        for (template, said) in [
+        for (template, expected) in [
             ("{{ raise_exception('only\nusers') }}", "only"),
             ("{% for %}", "cannot be used"),
             ("{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", "5000000"),
@@ -332,10 +332,13 @@ mod tests {
             (&format!("{{{{ {} }}}}", "(".repeat(10_000)), "cannot be used"),
         ] {
             match render_with(template, serde_json::json!({})) {
-                Ok(_) => assert!(said.is_empty(), "{template}"),
+                Ok(_) => assert!(expected.is_empty(), "{template}"),
                 Err(error) => {
                     let found = error.to_string();
-                    assert!(found.contains(said) && !found.contains('\n') && found.contains("--no-chat"), "{found}");
+                    assert!(
+                        found.contains(expected) && !found.contains('\n') && found.contains("--no-chat"),
+                        "{found}"
+                    );
                 }
             }
         }

@@ -136,12 +136,12 @@ impl StoredTensor<'_> {
         let read = |bytes: &mut Vec<u8>, piece: usize, to: &mut [f32]| {
             bytes.resize(size * to.len(), 0);
             files::read_at(&self.shard.file, bytes, start + (piece * CHUNK * size) as u64).map_err(ReadFault::Read)?;
-            let halves = |to: &mut [f32], of: fn([u8; 2]) -> f32| {
+            let read_16_bit = |to: &mut [f32], of: fn([u8; 2]) -> f32| {
                 to.iter_mut().zip(bytes.as_chunks().0).for_each(|(x, &bytes)| *x = of(bytes));
             };
             match self.info.dtype {
-                Dtype::F16 => halves(to, |bytes| f16::from_le_bytes(bytes).to_f32()),
-                Dtype::BF16 => halves(to, |bytes| bf16::from_le_bytes(bytes).to_f32()),
+                Dtype::F16 => read_16_bit(to, |bytes| f16::from_le_bytes(bytes).to_f32()),
+                Dtype::BF16 => read_16_bit(to, |bytes| bf16::from_le_bytes(bytes).to_f32()),
                 _ => to.iter_mut().zip(bytes.as_chunks().0).for_each(|(x, &bytes)| *x = f32::from_le_bytes(bytes)),
             }
             to.iter().find(|x| !x.is_finite()).map_or(Ok(()), |&x| Err(ReadFault::NotFinite(x)))

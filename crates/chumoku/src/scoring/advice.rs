@@ -30,7 +30,7 @@ pub(crate) struct MacroF1Gain {
 /// Advice from the figures of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Advice {
-    /// The predictor to use; `None` if none is better than always answering the most frequent class.
+    /// The predictor to use; `None` if none is better than guessing or always answering the most frequent class.
     #[serde(rename = "use")]
     pub(crate) predictor: Option<AdvisedPredictor>,
     /// The blend compared with the n-grams.
@@ -66,9 +66,10 @@ impl Advice {
         Advice { predictor: Some(predictor), over_ngrams, over_network, rows }
     }
 
-    /// Withdraws the advice if no predictor has a higher macro-F1 than the most frequent class.
+    /// Withdraws the advice if no predictor is better than guessing, or has a higher macro-F1 than the most frequent
+    /// class.
     pub(crate) fn or_majority(self, predictors: [&Scores; 3], majority: &Scores) -> Advice {
-        let is_better = |scores: &&Scores| scores.macro_f1 > majority.macro_f1;
+        let is_better = |scores: &&Scores| scores.macro_f1 > majority.macro_f1 && scores.is_above_chance();
         Advice { predictor: self.predictor.filter(|_| predictors.iter().any(is_better)), ..self }
     }
 
@@ -132,14 +133,14 @@ pub fn ngrams_at_chance_note([network, ngrams, majority]: [&Scores; 3], name: &s
     })
 }
 
-/// The advice if no predictor has a higher macro-F1 than the most frequent class.
+/// The advice if no predictor is better than guessing, or has a higher macro-F1 than the most frequent class.
 fn majority_advice(rows: usize, most_frequent: &str) -> String {
     let most_frequent = quote(most_frequent);
     tr!(
-        "Advice: on these {rows} rows no trained predictor is better than always answering {most_frequent}; more \
-         rows of the other classes would help.",
-        "助言: この {rows} 行では、学習したどの予測も、常に{most_frequent}と答えるより優れていません。\
-         ほかのクラスの行を増やすと改善が見込めます。"
+        "Advice: on these {rows} rows no trained predictor is better than guessing or always answering \
+         {most_frequent}. If the texts decide the labels, longer training or more rows of the other classes may help.",
+        "助言: この {rows} 行では、学習したどの予測も、当て推量や、常に{most_frequent}と答えることより優れていません。\
+         テキストからラベルが決まるデータなら、長く学習するか、ほかのクラスの行を増やすと、改善するかもしれません。"
     )
 }
 
@@ -151,6 +152,14 @@ pub(crate) fn ngrams_only_advice(ngrams: &Scores, majority: &Scores, most_freque
     let rows = ngrams.rows;
     if ngrams.macro_f1 <= majority.macro_f1 {
         return majority_advice(rows, most_frequent);
+    }
+    if !ngrams.is_above_chance() {
+        return tr!(
+            "Advice: on these {rows} rows n-grams are no better than guessing; train once without --model ngrams to see \
+             whether a transformer, which relates words, is.",
+            "助言: この {rows} 行では、n-gram は当て推量より優れていません。--model ngrams なしで一度学習すると、\
+             語どうしを結び付けるトランスフォーマーで改善するかどうかが分かります。"
+        );
     }
     let wrong = 1.0 - ngrams.accuracy;
     let percent = 100.0 * wrong;
@@ -233,6 +242,26 @@ mod tests {
             Some("N-grams are at chance: no run of words decides. The GRU relates words.")
         );
         assert_eq!((note(200, 150), note(104, 102)), (None, None));
+    }
+
+    #[test]
+    fn no_predictor_is_advised_at_chance() {
+        let labels = ["heads".to_owned(), "tails".to_owned()];
+        let truth: Vec<u32> = (0..200).map(|i| i % 2).collect();
+        let scores = |right: usize| {
+            let predicted: Vec<u32> =
+                truth.iter().enumerate().map(|(i, &t)| if i * 7 % 200 < right { t } else { 1 - t }).collect();
+            Scores::of(&PredictedRows { truth: &truth, predicted: &predicted, texts: &[] }, &labels, None, 1)
+        };
+        let majority = Scores::of(&PredictedRows { truth: &truth, predicted: &[0; 200], texts: &[] }, &labels, None, 1);
+        let (flipped, learned) = (scores(104), scores(150));
+        let advice = Advice::choose(gain(0.0, -0.1, 0.1), gain(0.0, -0.1, 0.1), 200);
+        let none = advice.or_majority([&flipped, &flipped, &flipped], &majority);
+        assert_eq!(none.predictor, None);
+        assert!(none.sentence("transformer", 0.2, "heads").contains("better than guessing"));
+        assert!(advice.or_majority([&flipped, &flipped, &learned], &majority).predictor.is_some());
+        let message = ngrams_only_advice(&flipped, &majority, "heads");
+        assert!(message.contains("n-grams are no better than guessing"), "{message}");
     }
 
     #[test]

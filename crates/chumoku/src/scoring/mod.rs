@@ -37,10 +37,8 @@ pub use confidence_scores::ConfidenceScores;
 pub(crate) use label_scores::micro_f1;
 pub use label_scores::{LabelLevel, LabelScore, LabelScores};
 pub use number_scores::{LevelScore, NumberScores, format_value};
-pub(crate) use paired::AccuracyDifference;
-pub(crate) use paired::{EQUIVALENCE_MARGIN, SIGNIFICANCE_LEVEL};
-pub(crate) use point_scores::quick_scores;
-pub(crate) use point_scores::weighted_scores;
+pub(crate) use paired::{AccuracyDifference, EQUIVALENCE_MARGIN, SIGNIFICANCE_LEVEL};
+pub(crate) use point_scores::{quick_scores, weighted_scores};
 pub(crate) use ratio_gain::{RatioTerms, ratio_gain};
 pub use resample::PredictedRows;
 pub(crate) use resample::accuracy_gain;
@@ -103,7 +101,7 @@ pub(crate) fn score_log_p(
     let loss = mean_loss(&log_p, &rows.labels, None);
     let sureness = ConfidenceScores::of(&log_p, &rows.labels);
     let texts = rows.texts();
-    let judged = rows.predicted_rows(&predicted, &texts);
-    let hierarchy = hierarchy.map(|tree| TreeScores::of(tree, &judged, seed));
-    (Scores { confidence: sureness, hierarchy, ..Scores::of(&judged, labels, Some(loss), seed) }, predicted)
+    let predictions = rows.predicted_rows(&predicted, &texts);
+    let hierarchy = hierarchy.map(|tree| TreeScores::of(tree, &predictions, seed));
+    (Scores { confidence: sureness, hierarchy, ..Scores::of(&predictions, labels, Some(loss), seed) }, predicted)
 }

@@ -67,8 +67,8 @@ fn confusion(truth: &[u32], predicted: &[u32], classes: usize) -> Vec<Vec<usize>
 
 impl Scores {
     /// Scores rows, resampling with `seed`.
-    pub fn of(judged: &PredictedRows<'_>, labels: &[String], log_loss: Option<f64>, seed: u64) -> Scores {
-        let PredictedRows { truth, predicted, .. } = *judged;
+    pub fn of(predictions: &PredictedRows<'_>, labels: &[String], log_loss: Option<f64>, seed: u64) -> Scores {
+        let PredictedRows { truth, predicted, .. } = *predictions;
         let classes = labels.len();
         let (accuracy, macro_f1) = quick_scores(truth, predicted, classes);
         let confusion = confusion(truth, predicted, classes);
@@ -87,7 +87,7 @@ impl Scores {
         let classes: Vec<ClassScore> = each.collect();
         let is_missed = |class: &usize| classes[*class].rows > 0 && column(*class) == 0;
         let Intervals { accuracy: accuracy_interval, macro_f1: macro_f1_interval } =
-            intervals(judged, classes.len(), seed);
+            intervals(predictions, classes.len(), seed);
         Scores {
             rows: truth.len(),
             accuracy,
@@ -106,6 +106,22 @@ impl Scores {
     /// Returns whether a class of the model neither occurs nor is predicted.
     pub fn is_absent(&self, class: usize) -> bool {
         self.classes[class].rows == 0 && self.confusion.iter().all(|row| row[class] == 0)
+    }
+
+    /// Returns whether the predictions agree with the truth by more than guessing explains.
+    ///
+    /// Tests at the 5 % level, one-sided, whether Cohen's κ is above 0 (Fleiss, Cohen and Everitt 1969).
+    pub(crate) fn is_above_chance(&self) -> bool {
+        const CRITICAL_Z: f64 = 1.645;
+        let rows = self.rows as f64;
+        let margins = (0..self.classes.len()).map(|class| {
+            let predicted: usize = self.confusion.iter().map(|row| row[class]).sum();
+            (self.classes[class].rows as f64 / rows, predicted as f64 / rows)
+        });
+        let (agreement, skew) =
+            margins.fold((0.0, 0.0), |(agreement, skew), (p, q)| (agreement + p * q, skew + p * q * (p + q)));
+        let deviation = (agreement + agreement * agreement - skew).max(0.0).sqrt();
+        rows.sqrt() * (self.accuracy - agreement) > CRITICAL_Z * deviation
     }
 
     /// Returns the class with the lowest recall, if it is below three quarters.
@@ -154,8 +170,8 @@ mod tests {
     #[test]
     fn scores_match_counting_by_hand() {
         let labels = ["a", "b", "c"].map(String::from);
-        let judged = PredictedRows { truth: &[0, 0, 0, 1, 1], predicted: &[0, 0, 1, 1, 0], texts: &[] };
-        let scores = Scores::of(&judged, &labels, None, 1);
+        let predictions = PredictedRows { truth: &[0, 0, 0, 1, 1], predicted: &[0, 0, 1, 1, 0], texts: &[] };
+        let scores = Scores::of(&predictions, &labels, None, 1);
         assert_eq!(scores.accuracy, 0.6);
         assert_eq!(scores.confusion, [vec![2, 1, 0], vec![1, 1, 0], vec![0, 0, 0]]);
         // a: precision 2/3, recall 2/3; b: 1/2, 1/2; c does not occur and is ignored.
@@ -169,11 +185,29 @@ mod tests {
     fn the_interval_has_the_width_of_a_binomial_interval() {
         let truth: Vec<u32> = vec![0; 1000];
         let predicted: Vec<u32> = (0..1000).map(|i| u32::from(i % 5 == 0)).collect();
-        let judged = PredictedRows { truth: &truth, predicted: &predicted, texts: &[] };
-        let scores = Scores::of(&judged, &["a".into(), "b".into()], None, 3);
+        let predictions = PredictedRows { truth: &truth, predicted: &predicted, texts: &[] };
+        let scores = Scores::of(&predictions, &["a".into(), "b".into()], None, 3);
         let [low, high] = scores.accuracy_interval;
         // 1.96 · √(0.8 · 0.2 / 1000) = 0.0248
         assert!((low - 0.7752).abs() < 0.006 && (high - 0.8248).abs() < 0.006, "{low} {high}");
+    }
+
+    #[test]
+    fn guesses_are_not_above_chance() {
+        let labels = ["a", "b"].map(String::from);
+        let above = |truth: &[u32], predicted: &[u32]| {
+            Scores::of(&PredictedRows { truth, predicted, texts: &[] }, &labels, None, 1).is_above_chance()
+        };
+        let truth: Vec<u32> = (0..200).map(|i| i % 2).collect();
+        let right = |count: usize| -> Vec<u32> {
+            truth.iter().zip(0..).map(|(&t, i)| if i * 7 % 200 < count { t } else { 1 - t }).collect()
+        };
+        // A standard deviation of 200 coin flips is 7 rows.
+        let found = [60, 100, 108, 115, 200].map(|count| above(&truth, &right(count)));
+        assert_eq!(found, [false, false, false, true, true]);
+        // One class alone is no better than guessing; the only rare row is no guess.
+        let rare: Vec<u32> = (0..50).map(|i| u32::from(i == 7)).collect();
+        assert_eq!([above(&rare, &[0; 50]), above(&rare, &rare), above(&[], &[])], [false, true, false]);
     }
 
     #[test]

@@ -43,8 +43,8 @@ pub struct TreeLevel {
 
 impl TreeScores {
     /// Scores rows, resampling with `seed`.
-    pub fn of(tree: &Hierarchy, judged: &PredictedRows<'_>, seed: u64) -> TreeScores {
-        let PredictedRows { truth, predicted, texts } = *judged;
+    pub fn of(tree: &Hierarchy, predictions: &PredictedRows<'_>, seed: u64) -> TreeScores {
+        let PredictedRows { truth, predicted, texts } = *predictions;
         let depth = tree.depth();
         let mut first_wrong = vec![0; depth];
         let mut shared_of: HashMap<(u32, u32), usize> = HashMap::new();

@@ -312,8 +312,8 @@ impl TextClassifier {
                 }
             };
             // Checks each member too: its weight may be 0, and capping in a label tree hides NaN.
-            let halves = attention.iter().chain(ngrams.iter().flatten());
-            if probabilities.iter().any(|p| !p.is_finite()) || halves.into_iter().any(|p| p.is_nan()) {
+            let members = attention.iter().chain(ngrams.iter().flatten());
+            if probabilities.iter().any(|p| !p.is_finite()) || members.into_iter().any(|p| p.is_nan()) {
                 return Err(not_finite_error());
             }
             let answer = self.config.settings().decide_class(self.thresholds.as_ref(), &probabilities);
@@ -392,8 +392,8 @@ impl TextClassifier {
             Some(_) => predictions.iter().map(|p| argmax(&p.probabilities)).collect(),
             None => whole.1,
         };
-        let judged = rows.predicted_rows(&plain, &texts);
-        let advice = Advice::compare(&judged, [&attention.1, &ngrams.1], self.labels().len(), seed);
+        let scored = rows.predicted_rows(&plain, &texts);
+        let advice = Advice::compare(&scored, [&attention.1, &ngrams.1], self.labels().len(), seed);
         let sure =
             predictions.iter().zip(&rows.labels).map(|(p, &label)| p.confidence_and_correctness(label)).collect();
         let levels = tree.map_or_else(Vec::new, |tree| level_confidences(tree, &predictions, &rows.labels));

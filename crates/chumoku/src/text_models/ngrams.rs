@@ -42,7 +42,7 @@ pub struct NgramClassifierConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) hierarchy: Option<Hierarchy>,
     /// The factor of the scores before the softmax, fitted on validation rows to calibrate the probabilities. 1 for
-    /// labels and numbers, whose weight is in [`NgramClassifierConfig::target`].
+    /// labels and numbers, whose weight is in `NgramClassifierConfig::target`.
     pub scale: f32,
     /// Abstention calibration. `None` without validation rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -151,15 +151,15 @@ impl TextTagger {
     pub(crate) fn decode_all(
         &self,
         rows: &[TextUnits<'_>],
-        halves: &[MemberEmissions],
+        emissions: &[MemberEmissions],
         shares: TaggerBlend,
     ) -> Result<Vec<Vec<PredictedSpan>>> {
         let transitions = shares.transitions(&self.crf, self.tags());
         let find = |row: usize| {
             let (text, units) = &rows[row];
-            self.decode_spans(text, units, &shares.emissions(&halves[row]), &transitions)
+            self.decode_spans(text, units, &shares.emissions(&emissions[row]), &transitions)
         };
-        parallel::map_indices(rows.len().min(halves.len()), find).into_iter().collect()
+        parallel::map_indices(rows.len().min(emissions.len()), find).into_iter().collect()
     }
 
     fn decode_spans(
@@ -202,9 +202,9 @@ impl TextTagger {
         seed: u64,
     ) -> Result<Vec<SpanScores>> {
         let cut = self.rows_with_units(rows);
-        let halves = self.member_scores(&cut)?;
+        let emissions = self.member_scores(&cut)?;
         let score = |&shares: &TaggerBlend| {
-            let found = self.decode_all(&cut, &halves, shares)?;
+            let found = self.decode_all(&cut, &emissions, shares)?;
             let found: Vec<Vec<Span>> =
                 found.into_iter().map(|spans| spans.into_iter().map(|span| span.span).collect()).collect();
             Ok(SpanScores::of(rows.iter().map(|row| &row.spans[..]).zip(found.iter().map(Vec::as_slice)), seed))

@@ -1,7 +1,7 @@
 //! The base model of continued training, as its folder describes it.
 
 use super::data_source::read_metrics;
-use super::{DataSource, SeenTexts};
+use super::{DataSource, TrainingTexts};
 use crate::blend::number::NumberScale;
 use crate::data::SpanUnit;
 use crate::feature_columns::FeatureColumn;
@@ -70,7 +70,7 @@ pub(crate) struct BaseSnapshot {
     /// Identifies the model, in case another takes its place.
     identity: ModelIdentity,
     /// The training and validation texts of the model, and of the base models before it.
-    pub(super) seen: SeenTexts,
+    pub(super) training_texts: TrainingTexts,
 }
 
 impl BaseSnapshot {
@@ -148,8 +148,8 @@ impl BaseModel {
             sources.clear();
         }
         let data_sha256 = metrics["data_sha256"].as_str().unwrap_or_default().to_owned();
-        let seen = SeenTexts::from_snapshot(folder)?.unwrap_or_default();
-        let base = BaseSnapshot { identity: folder.identity().clone(), seen };
+        let training_texts = TrainingTexts::from_snapshot(folder)?.unwrap_or_default();
+        let base = BaseSnapshot { identity: folder.identity().clone(), training_texts };
         let paths = known.hierarchy.as_ref().map(|tree| HierarchySource::from_tree(tree, folder));
         Ok(Some(BaseModel { sources, data_sha256, base, paths, ..known }))
     }
@@ -194,7 +194,7 @@ impl BaseModel {
         self.paths.as_ref()
     }
 
-    /// Looks up new labels in a file of children and parents, `asked`. The hierarchy of the model must come from such a
+    /// Looks up new labels in a file of children and parents, `requested`. The hierarchy of the model must come from such a
     /// file.
     ///
     /// # Errors
@@ -227,7 +227,7 @@ impl BaseModel {
     /// replayed.
     #[must_use]
     pub fn seen_held_out_note(&self, texts: &[&str]) -> Option<String> {
-        let count = self.base.seen.count(texts);
+        let count = self.base.training_texts.count(texts);
         (count > 0).then(|| {
             tr!(
                 "warning: the model was already trained on the texts of {} of the {} new held-out rows: their scores \

@@ -354,9 +354,12 @@ fn write_model(
     let parts = report.named_parts();
     let super::card::ClassifierReport { ensemble: test, advice, .. } = report;
     let majority = &data.labels[most_frequent_class(data)];
-    let advice = advice.sentence(network_name(classifier.config.model.backbone.kind()), seconds, majority);
+    let sentence = advice.sentence(network_name(classifier.config.model.backbone.kind()), seconds, majority);
     let choice = choice.map(|choice| choice.sentence());
-    let advice = add_encoder_advice(advice, (options, 1.0 - test.accuracy), &data.train.texts);
+    let advice = match advice.predictor {
+        Some(_) => add_encoder_advice(sentence, (options, 1.0 - test.accuracy), &data.train.texts),
+        None => sentence,
+    };
     Ok(TrainOutcome {
         model: classifier,
         metrics,

@@ -64,8 +64,8 @@ pub(super) fn splits<A: NgramTarget>(data: &TrainingData<A>, count: usize, seed:
     let folds = Folds::new(data, count, seed);
     let all: Vec<usize> = (0..folds.texts.len()).collect();
     let of_fold = |fold| {
-        let [judged, learned] = folds.part(&all, count, fold, 0);
-        [learned, judged]
+        let [held_out, learned] = folds.part(&all, count, fold, 0);
+        [learned, held_out]
     };
     (0..count).map(of_fold).collect()
 }
@@ -176,7 +176,7 @@ mod tests {
             valid: rows(valid, &labels[45..]),
             ..TrainingData::default()
         };
-        let mut judged = Vec::new();
+        let mut held_out = Vec::new();
         let folds = Folds::new(&data, 5, 1);
         for fold in (0..5).map(|fold| fold_data(&data, &folds.division(fold))) {
             let texts = |rows: &Rows| rows.texts.iter().cloned().collect::<BTreeSet<_>>();
@@ -189,11 +189,11 @@ mod tests {
             }
             let label = |text: &String| text.strip_prefix("text ").unwrap().parse::<u32>().unwrap() % 3;
             assert!(fold.test.texts.iter().zip(&fold.test.labels).all(|(text, of)| label(text) == *of));
-            judged.extend(fold.test.texts);
+            held_out.extend(fold.test.texts);
         }
-        judged.sort();
+        held_out.sort();
         let mut all = texts;
         all.sort();
-        assert_eq!(judged, all);
+        assert_eq!(held_out, all);
     }
 }

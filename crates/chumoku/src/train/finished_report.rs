@@ -43,7 +43,7 @@ pub(super) fn finish_report<A: ClassifierTarget>(
         Predictor::Ngrams(model) => model.files(),
     };
     // They include the texts of the base model, even if they are not replayed.
-    let seen = data.continued.as_ref().map(|continued| continued.base.seen.clone()).unwrap_or_default();
-    files.push((TRAINED_ON, seen.with(&[data.train.texts(), data.valid.texts()].concat()).to_bytes()));
+    let known = data.continued.as_ref().map(|continued| continued.base.training_texts.clone()).unwrap_or_default();
+    files.push((TRAINED_ON, known.with(&[data.train.texts(), data.valid.texts()].concat()).to_bytes()));
     Ok(files)
 }

@@ -79,7 +79,7 @@ pub(crate) fn run_in_folder(
     }
     let mut observer = FolderObserver {
         task,
-        progress: RunProgress::new(task, log, weights, observe),
+        progress: RunProgress::new((task, options.seed), log, weights, observe),
         folder,
         identity,
         every: options.checkpoint_every,

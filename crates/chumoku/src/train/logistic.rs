@@ -165,25 +165,25 @@ impl LogisticRegression {
     ) -> Result<PenaltyChoice> {
         let parts: Vec<_> = splits
             .iter()
-            .map(|[learned, judged]| {
+            .map(|[learned, held_out]| {
                 let labels: Vec<u32> = learned.iter().map(|&row| rows.labels[row]).collect();
                 let weights = select_weights(rows.weights, learned);
-                (rows.vectors.select(Axis(0), learned), labels, weights, rows.vectors.select(Axis(0), judged))
+                (rows.vectors.select(Axis(0), learned), labels, weights, rows.vectors.select(Axis(0), held_out))
             })
             .collect();
-        let judged: Vec<usize> = splits.iter().flat_map(|[_, judged]| judged).copied().collect();
-        let labels: Vec<u32> = judged.iter().map(|&row| rows.labels[row]).collect();
-        let weights = select_weights(rows.weights, &judged);
+        let held_out: Vec<usize> = splits.iter().flat_map(|[_, held_out]| held_out).copied().collect();
+        let labels: Vec<u32> = held_out.iter().map(|&row| rows.labels[row]).collect();
+        let weights = select_weights(rows.weights, &held_out);
         let mut at: Vec<Option<LogisticRegression>> = vec![None; splits.len()];
         let mut best: Option<(f64, PenaltyChoice)> = None;
         let mut worse = 0;
         for c in C_GRID {
             // Each split starts from its solution for the previous C.
             let found = parallel::map_indices(parts.len(), |split| -> Result<(Vec<Vec<f32>>, LogisticRegression)> {
-                let (vectors, labels, weights, judged) = &parts[split];
+                let (vectors, labels, weights, held_out) = &parts[split];
                 let part = RegressionRows { vectors: vectors.view(), labels, weights: weights.as_deref(), ..*rows };
                 let found = LogisticRegression::solve(&part, c, at[split].as_ref(), (ROUGH_TOLERANCE, stop))?;
-                Ok((found.log_probabilities(judged.view()), found))
+                Ok((found.log_probabilities(held_out.view()), found))
             });
             let mut log_p = Vec::new();
             for (split, found) in found.into_iter().enumerate() {
@@ -435,10 +435,10 @@ mod tests {
             LogisticRegression::select_c(&data, &splits, &NEVER).unwrap()
         };
         let right = |found: &PenaltyChoice, labels: &[u32]| {
-            let judged = splits.iter().flat_map(|[_, judged]| judged);
+            let held_out = splits.iter().flat_map(|[_, held_out]| held_out);
             let is_right =
                 |(row, log_p): &(&usize, &Vec<f32>)| (0..3).all(|k| log_p[k] <= log_p[labels[**row] as usize]);
-            judged.zip(&found.log_probabilities).filter(is_right).count()
+            held_out.zip(&found.log_probabilities).filter(is_right).count()
         };
         let clear = choose(&labels);
         assert!(right(&clear, &labels) > 80, "{}", right(&clear, &labels));
@@ -477,9 +477,9 @@ mod tests {
     #[test]
     fn the_choice_of_c_uses_row_weights() {
         let (vectors, labels) = drawn(90, 6, 3);
-        let split = |rows: usize, is_judged: &dyn Fn(usize) -> bool| {
-            let (judged, learned): (Vec<usize>, Vec<usize>) = (0..rows).partition(|&row| is_judged(row));
-            [learned, judged]
+        let split = |rows: usize, is_held_out: &dyn Fn(usize) -> bool| {
+            let (held_out, learned): (Vec<usize>, Vec<usize>) = (0..rows).partition(|&row| is_held_out(row));
+            [learned, held_out]
         };
         let choose = |vectors: &Array2<f32>, labels: &[u32], weights: Option<&[f32]>, splits: &[[Vec<usize>; 2]]| {
             let data = RegressionRows { vectors: vectors.view(), labels, classes: 3, weights };

@@ -50,7 +50,7 @@
 //! - `run_log`: the log of a run
 //! - `run_time`: estimate of the remaining time
 //! - `schedule`: the learning rate
-//! - `seen_texts`: hashes of training texts
+//! - `training_texts`: hashes of training texts
 //! - `setting_overrides`: settings by name
 //! - `small_data`: choices by cross-validation when rows are few
 //! - `strongest_ngrams`: strongest n-grams of each class
@@ -118,7 +118,6 @@ mod run_identity;
 mod run_log;
 mod run_time;
 mod schedule;
-mod seen_texts;
 mod setting_overrides;
 mod small_data;
 mod strongest_ngrams;
@@ -132,6 +131,7 @@ mod train_state;
 mod trainable;
 mod training;
 mod training_data;
+mod training_texts;
 mod translator;
 mod tune;
 mod tuning_report;
@@ -169,18 +169,16 @@ pub use plan::{DataShape, Freeze, Plan, TrainSettings};
 pub use replay::ReplayData;
 pub use replay_target::ReplayTarget;
 pub use row_weights::row_weights;
-pub use seen_texts::SeenTexts;
 pub use setting_overrides::{Setting, SettingOverrides};
 pub use small_data::choice_sentence;
 pub use tag::{ContinuedTaggerData, TaggerData, TaggerOutcome, train_tagger};
 pub use text_scores::{LanguageScores, MaskedScores, TranslationScores};
 pub use train_event::TrainEvent;
-pub use train_state::BestEvaluation;
-pub use train_state::TrainState;
+pub use train_state::{BestEvaluation, TrainState};
 pub use trainable::Metric;
 pub use training::{TrainOutcome, Training};
-pub use training_data::ContinuedData;
-pub use training_data::TrainingData;
+pub use training_data::{ContinuedData, TrainingData};
+pub use training_texts::TrainingTexts;
 pub use translator::{TranslatorOutcome, train_translator};
 pub use tune::{TuneBudget, check_tune, tune, tune_ngrams};
 pub use tuning_report::{TrialRow, best_trials, gain_sentences};

@@ -26,8 +26,8 @@ pub(super) type LogP = Vec<Vec<f32>>;
 pub(super) fn needs_cross_validation(data: &TrainingData) -> bool {
     let rows = data.train.len() + data.valid.len();
     // Without test rows, the validation rows are used for the scores, so training must not use them.
-    let is_judged = !data.test.is_empty();
-    is_judged
+    let has_test_rows = !data.test.is_empty();
+    has_test_rows
         && rows <= MAX_FEW_ROWS
         && data.valid.len() < MIN_VALID_ROWS
         && data.columns.is_empty()
@@ -64,11 +64,11 @@ impl NgramCrossValidation {
         let counts = data.train.row_weights(class_weights);
         let mut log_p: Vec<LogP> = vec![vec![Vec::new(); rows]; config.c_grid.len()];
         let mut known = vec![0.0; rows];
-        for [learned, judged] in splits(data, FOLDS, options.seed) {
+        for [learned, held_out_rows] in splits(data, FOLDS, options.seed) {
             let texts = |rows: &[usize]| rows.iter().map(|&row| data.train.texts[row].as_str()).collect::<Vec<_>>();
             let labels: Vec<u32> = learned.iter().map(|&row| data.train.labels[row]).collect();
             let weights = select_weights(counts.as_deref(), &learned);
-            let (learned, held_out) = (texts(&learned), texts(&judged));
+            let (learned, held_out) = (texts(&learned), texts(&held_out_rows));
             let of_fold = NgramData {
                 texts: &learned,
                 labels: &labels,
@@ -84,7 +84,7 @@ impl NgramCrossValidation {
                 let (model, next) = train(&of_fold, &config, found, stop, observe)?;
                 found = next;
                 let logits = model.logits_batch(&held_out);
-                let of_rows = judged.iter().zip(logits.chunks_exact(classes)).zip(&held_out);
+                let of_rows = held_out_rows.iter().zip(logits.chunks_exact(classes)).zip(&held_out);
                 for ((&row, logits), text) in of_rows {
                     log_p[row] = log_softmax(logits);
                     known[row] = model.known_share(text);

@@ -146,7 +146,10 @@ pub(super) fn train_tuned(
     }
     write_folder(out, files, &metrics, card)?;
     let advice = ngrams_only_advice(&test, &majority, &data.labels[most_frequent_class(data)]);
-    let advice = add_encoder_advice(advice, (options, 1.0 - test.accuracy), &data.train.texts);
+    let advice = match test.is_above_chance() {
+        true => add_encoder_advice(advice, (options, 1.0 - test.accuracy), &data.train.texts),
+        false => advice,
+    };
     Ok(TrainOutcome {
         model,
         metrics,

@@ -19,7 +19,7 @@ const MIN_ROWS: [usize; 2] = [300, 1000];
 const MAX_FLAT_GAIN: f64 = 0.01;
 
 /// Suggests stopping at the n-grams when a transformer has little to add. This is the case near the ceiling, and if the
-/// n-grams learn no more from all rows than from half of them.
+/// n-grams learn no more from all rows than from half of them. N-grams at chance say nothing about a transformer.
 pub(super) fn suggest_ngrams_only<A: ClassifierTarget>(
     data: &TrainingData<A>,
     ngrams: &NgramModel,
@@ -30,6 +30,9 @@ pub(super) fn suggest_ngrams_only<A: ClassifierTarget>(
     let Some(by_all) = correct_rows(data, ngrams) else { return Ok(()) };
     let share = |rows: &[bool]| rows.iter().filter(|right| **right).count() as f64 / rows.len() as f64;
     let right = share(&by_all);
+    if !is_above_majority(right, data) {
+        return Ok(());
+    }
     let percent = 100.0 * right;
     let why = if right >= NEAR_CEILING {
         tr!(
@@ -81,6 +84,16 @@ fn correct_rows<A: ClassifierTarget>(data: &TrainingData<A>, ngrams: &NgramModel
     let is_right = |(row, answer): (&&[f32], &A)| answer.label_ids().contains(&argmax(row));
     let right = rows.iter().zip(&data.valid.labels).map(is_right).collect();
     (is_of_classes && texts.len() >= LEAST_ROWS).then_some(right)
+}
+
+/// Returns whether the accuracy on the validation rows is above that of the most frequent class, by more than two
+/// standard errors.
+fn is_above_majority<A: ClassifierTarget>(accuracy: f64, data: &TrainingData<A>) -> bool {
+    let rows = data.valid.len() as f64;
+    let count = |class: u32| data.valid.labels.iter().filter(|answer| answer.label_ids().contains(&class)).count();
+    let majority = (0..data.labels.len() as u32).map(count).max().unwrap_or_default() as f64 / rows;
+    let deviation = (majority * (1.0 - majority) / rows).sqrt();
+    accuracy > majority + 2.0 * deviation
 }
 
 /// Returns every second training row of each class.

@@ -21,6 +21,18 @@ fn batch_work(task: &dyn Trainable, batch: &[usize]) -> f64 {
     task.multiply_adds(batch).map_or(1.0, |work| work as f64)
 }
 
+/// Counts the steps of all epochs. Batches are drawn anew in each epoch, so their number may differ by a few. For many
+/// rows, the number is an estimate from the `current` epoch.
+fn count_steps(epochs: u64, current: &[Vec<usize>], batches: impl Fn(u64) -> Vec<Vec<usize>>) -> u64 {
+    /// Rows of all epochs whose batches take well below a second.
+    const MAX_COUNTED_ROWS: u64 = 1 << 22;
+    let rows: usize = current.iter().map(Vec::len).sum();
+    match epochs.saturating_mul(rows as u64) <= MAX_COUNTED_ROWS {
+        true => (0..epochs).map(|epoch| batches(epoch).len() as u64).sum(),
+        false => epochs.saturating_mul(current.len() as u64),
+    }
+}
+
 /// Reports the estimated peak memory, with a warning if the machine has less.
 pub(super) fn report_memory(bytes: usize, observe: &mut dyn FnMut(TrainEvent<'_>)) {
     let free = available_bytes();
@@ -48,6 +60,7 @@ pub(super) fn estimated_peak_memory<T: Trainable + ?Sized>(task: &T) -> usize {
 /// Shows the progress of a run: events, `log.jsonl`, the time estimate, and the observer of its weights.
 pub(super) struct RunProgress<'a> {
     task: &'a dyn Trainable,
+    seed: u64,
     pub(super) log: RunLog,
     weights: Option<LogWeights<'a>>,
     observe: &'a mut dyn FnMut(TrainEvent<'_>),
@@ -64,7 +77,7 @@ pub(super) struct RunProgress<'a> {
 
 impl<'a> RunProgress<'a> {
     pub(super) fn new(
-        task: &'a dyn Trainable,
+        (task, seed): (&'a dyn Trainable, u64),
         log: RunLog,
         weights: Option<LogWeights<'a>>,
         observe: &'a mut dyn FnMut(TrainEvent<'_>),
@@ -72,6 +85,7 @@ impl<'a> RunProgress<'a> {
         let (began, timer) = (Instant::now(), Some(StepTimer::new()));
         RunProgress {
             task,
+            seed,
             log,
             weights,
             observe,
@@ -170,7 +184,7 @@ impl<'a> RunProgress<'a> {
         let done: f64 = batches.iter().take(state.batch as usize).map(|batch| batch_work(task, batch)).sum();
         let (each, last) = (1.0 + task.evaluation_share(), task.scoring_share());
         let left = epoch * (evaluations * each + last) - done;
-        let steps = batches.len() as u64 * settings.epochs;
+        let steps = count_steps(settings.epochs, batches, |epoch| task.batches(epoch, self.seed));
         let is_counted = batches.first().is_some_and(|batch| task.multiply_adds(batch).is_some());
         (self.observe)(TrainEvent::Estimated {
             settings,
@@ -180,5 +194,19 @@ impl<'a> RunProgress<'a> {
             peak_bytes: estimated_peak_memory(task),
             multiply_adds: is_counted.then_some((epoch * (epochs * each + last)) as u64),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plan_counts_the_batches_of_each_epoch() {
+        let batches = |epoch: u64| vec![vec![0, 1]; if epoch == 1 { 4 } else { 3 }];
+        assert_eq!(count_steps(3, &batches(0), batches), 10);
+        assert_eq!(count_steps(1, &batches(0), batches), 3);
+        // Too many rows to count: an estimate.
+        assert_eq!(count_steps(1 << 40, &batches(0), batches), 3 << 40);
     }
 }

@@ -194,8 +194,13 @@ impl RegressionCandidate {
         head.weight *= scale * chosen.scale;
         head.bias *= chosen.scale;
         network.head = Some(head);
-        let judged = splits.into_iter().flat_map(|[_, judged]| judged).collect();
-        Ok(Some(RegressionCandidate { network, c: chosen.c, log_p: chosen.log_probabilities, validated_rows: judged }))
+        let held_out = splits.into_iter().flat_map(|[_, held_out]| held_out).collect();
+        Ok(Some(RegressionCandidate {
+            network,
+            c: chosen.c,
+            log_p: chosen.log_probabilities,
+            validated_rows: held_out,
+        }))
     }
 
     /// Returns the log-probabilities in row order, if all rows were held out once.
@@ -398,8 +403,8 @@ impl NetworkCrossValidation {
         let mut by_epoch: Vec<LogP> = vec![vec![Vec::new(); data.train.len()]; kept];
         let options =
             TrainOptions { epochs: Some(settings.epochs), worker_group: None, watch: None, ..options.clone() };
-        for (fold, [learned, judged]) in splits(data, NETWORK_FOLDS, options.seed).into_iter().enumerate() {
-            let of_fold = fold_data(data, &[learned, judged.clone(), Vec::new()]);
+        for (fold, [learned, held_out]) in splits(data, NETWORK_FOLDS, options.seed).into_iter().enumerate() {
+            let of_fold = fold_data(data, &[learned, held_out.clone(), Vec::new()]);
             let network = ClassifierNetwork::new(&of_fold, &options)?;
             let model = Classifier::new(network.plan.model.clone())?;
             let task = ClassifierTask::new(&of_fold, &network, &model)?;
@@ -416,8 +421,8 @@ impl NetworkCrossValidation {
                 }
                 let place = if may_stop { epoch as usize - 1 } else { 0 };
                 let logits: Array2<f32> = task.held_out_logits(&state.average)?;
-                let rows = parallel::map_indices(judged.len(), |row| log_softmax(&logits.row(row).to_vec()));
-                judged.iter().zip(rows).for_each(|(&row, log_p)| by_epoch[place][row] = log_p);
+                let rows = parallel::map_indices(held_out.len(), |row| log_softmax(&logits.row(row).to_vec()));
+                held_out.iter().zip(rows).for_each(|(&row, log_p)| by_epoch[place][row] = log_p);
                 Ok(())
             })?;
         }

@@ -291,8 +291,8 @@ pub fn train_tagger(data: &TaggerData, mut training: Training<'_>) -> Result<Tag
     drop(reporting);
     let mut files = model.files()?;
     let texts: Vec<&str> = data.train.iter().chain(&data.valid).map(|row| row.text.as_str()).collect();
-    let seen = data.continued.as_ref().map(|further| further.base.seen.clone()).unwrap_or_default();
-    files.push((TRAINED_ON, seen.with(&texts).to_bytes()));
+    let known = data.continued.as_ref().map(|further| further.base.training_texts.clone()).unwrap_or_default();
+    files.push((TRAINED_ON, known.with(&texts).to_bytes()));
     let of_network = of_network.as_ref().map(|(plan, ended)| (plan, ended));
     let mut card = card::card(
         &model,
@@ -336,8 +336,8 @@ fn fit_tagger_blend(model: &TextTagger, network: &TaggerNetwork, data: &TaggerDa
         .into_iter()
         .zip(of_network)
         .zip(cut.iter().zip(&data.valid))
-        .map(|((halves, network), ((_, units), row))| {
-            (MemberEmissions { network, ..halves }, data.unit_labels(row, units))
+        .map(|((emissions, network), ((_, units), row))| {
+            (MemberEmissions { network, ..emissions }, data.unit_labels(row, units))
         })
         .collect();
     Ok(TaggerBlend::fit(&model.crf, data.tags(), &rows))

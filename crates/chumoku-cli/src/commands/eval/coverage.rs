@@ -18,8 +18,8 @@ pub(super) fn figure(dataset: &Dataset, labels: &[String], predictions: &[Predic
     }
     let names =
         [this_model(), lang().pick("network alone", "ネットワーク単独"), lang().pick("n-grams alone", "n-gram 単独")];
-    let halves = if rows.iter().all(|rows| !rows.is_empty()) { 3 } else { 1 };
-    let series = names.iter().zip(&rows).take(halves);
+    let num_series = if rows.iter().all(|rows| !rows.is_empty()) { 3 } else { 1 };
+    let series = names.iter().zip(&rows).take(num_series);
     let series: Vec<(String, Vec<f32>)> = series
         .map(|(name, rows)| {
             ((*name).to_owned(), risks_by_coverage(rows).into_iter().map(|risk| 100.0 * risk).collect())

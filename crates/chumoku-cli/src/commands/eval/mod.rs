@@ -26,7 +26,7 @@ use crate::{ExitCode, UsageError, threads};
 use chumoku::answers::{PredictOptions, load_predictor};
 use chumoku::data::{Dataset, ReadOptions, format_thousands};
 use chumoku::lang::lang;
-use chumoku::train::{LanguageScores, Scores, SeenTexts, TranslationScores, network_name};
+use chumoku::train::{LanguageScores, Scores, TrainingTexts, TranslationScores, network_name};
 use chumoku::{FeatureColumn, ModelKind, Prediction, Predictor, TranslateOptions, UnreadableValues, tr};
 use serde_json::json;
 use std::io::{Write, stdout};
@@ -161,7 +161,7 @@ fn report_unread_values(columns: &[FeatureColumn], rows: &[&str]) {
 fn load_labelled_rows(
     args: &EvalArgs,
     model: Predictor<'_>,
-    training_texts: Option<&SeenTexts>,
+    training_texts: Option<&TrainingTexts>,
 ) -> anyhow::Result<(Dataset, Option<usize>)> {
     let (labels, columns) = (model.labels(), model.columns());
     let mut options = read_options_with_columns(args, columns, true)?;
@@ -193,7 +193,11 @@ fn print_scores(rows: &[(&str, &Scores)]) -> anyhow::Result<()> {
 }
 
 /// Scores a multi-label model.
-fn eval_labels(args: &EvalArgs, model: Predictor<'_>, training_texts: Option<&SeenTexts>) -> anyhow::Result<ExitCode> {
+fn eval_labels(
+    args: &EvalArgs,
+    model: Predictor<'_>,
+    training_texts: Option<&TrainingTexts>,
+) -> anyhow::Result<ExitCode> {
     let columns = model.columns();
     let mut options = read_options_with_columns(args, columns, false)?;
     options.use_label_spellings(model.labels());
@@ -233,7 +237,11 @@ fn eval_labels(args: &EvalArgs, model: Predictor<'_>, training_texts: Option<&Se
 }
 
 /// Scores a model that predicts numbers.
-fn eval_numbers(args: &EvalArgs, model: Predictor<'_>, training_texts: Option<&SeenTexts>) -> anyhow::Result<ExitCode> {
+fn eval_numbers(
+    args: &EvalArgs,
+    model: Predictor<'_>,
+    training_texts: Option<&TrainingTexts>,
+) -> anyhow::Result<ExitCode> {
     let data = load_number_rows(&args.data, &read_options_with_columns(args, model.columns(), false)?)?;
     let texts: Vec<&str> = data.examples.iter().map(|example| example.text.as_str()).collect();
     pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
@@ -271,7 +279,7 @@ fn eval_numbers(args: &EvalArgs, model: Predictor<'_>, training_texts: Option<&S
 fn eval_labels_or_numbers(
     args: &EvalArgs,
     model: Predictor<'_>,
-    training_texts: Option<&SeenTexts>,
+    training_texts: Option<&TrainingTexts>,
 ) -> anyhow::Result<Option<ExitCode>> {
     if model.target().is_one_class() {
         return Ok(None);

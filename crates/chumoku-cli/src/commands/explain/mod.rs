@@ -32,7 +32,8 @@ use chumoku::train::{network_name, network_sizes};
 use chumoku::{FeatureColumn, ModelKind, TextClassifier, TranslateOptions, row, tr};
 use chumoku_view::{
     Alignment, AlignmentFigures as _, Content, Explanation, ExplanationFigures as _, Figure, HeadOrder, Lang,
-    alignment_to_html, figures_to_html, render, render_alignment, render_lens, render_patching, to_html, to_json,
+    alignment_to_html, figures_to_html, render, render_alignment, render_explanation_lens, render_lens,
+    render_patching, to_html, to_json,
 };
 use model::{AttentionModel, Explainer, check_label, check_method, head_names};
 use std::io::{Write, stdout};
@@ -77,6 +78,16 @@ fn layer_and_head_in_classifier(model: &TextClassifier, args: &ExplainArgs) -> a
              word is shown without {flag}, by --view effects and by --json",
             "{flag}: このモデルは再帰型ネットワーク {noun}（{sizes}）で、表示できるアテンションがありません。各語の影響は {flag} なしの\
              表示、--view effects、--json にあります"
+        );
+        return Err(UsageError(problem).into());
+    }
+    let residual_flags = [("--lens", args.lens), ("--patch", args.patch.is_some())];
+    if let Some((flag, _)) = residual_flags.into_iter().find(|(_, is_given)| *is_given) {
+        let problem = tr!(
+            "{flag}: only for transformers; this model is a recurrent network, {noun} ({sizes}), and has no residual stream to \
+             read; leave {flag} out",
+            "{flag}: トランスフォーマーで使えます。このモデルは再帰型ネットワーク {noun}（{sizes}）で、読むべき残差ストリームがありません。\
+             {flag} を外してください"
         );
         return Err(UsageError(problem).into());
     }
@@ -142,8 +153,14 @@ pub(crate) fn run(mut args: ExplainArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Refuses patching and the logit lens for models without them.
+/// Refuses patching and the logit lens for models without them, and patching without a text.
 fn check_patching(args: &ExplainArgs, kind: ModelKind) -> Result<(), UsageError> {
+    if args.patch.as_ref().is_some_and(|other| other.trim().is_empty()) {
+        return Err(UsageError(tr!(
+            "--patch: the other text is empty; give a text to compare with, or leave --patch out",
+            "--patch: もう一方のテキストが空です。比べるテキストを指定するか、--patch を外してください"
+        )));
+    }
     if args.generate.is_some() && kind != ModelKind::LanguageModel {
         let what = kind.describe();
         return Err(UsageError(tr!(
@@ -414,7 +431,7 @@ fn show_explanation(
     };
     text += &render_patching(explanation, &terminal_options(lang));
     if args.lens {
-        text += &render_lens(explanation.lens.as_ref(), &terminal_options(lang));
+        text += &render_explanation_lens(explanation, &terminal_options(lang));
     }
     if !args.without.is_empty() {
         text += &format!("\n{}\n", explain.without_heads(explanation, &args.without, lang)?);

@@ -58,19 +58,19 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
     session.finish(outcome.interrupted, &outcome.metrics, |place| {
         let noun = network_name(outcome.model.config().model.backbone.kind());
         let advice = with_choice(outcome.choice.as_deref(), outcome.advice.as_deref().unwrap_or_default());
-        let mut story = classes::chance_line(&outcome.metrics, noun)?;
+        let mut details = classes::chance_line(&outcome.metrics, noun)?;
         let commands = match builtin_data(args) {
             Some(BuiltinData::Pronouns) => {
                 let examples = builtin::pronoun_examples(lang());
                 let found = PronounAttention::measure(&outcome.model, &examples[0])?;
                 let found = found.filter(|found| found.weight >= MIN_NOUN_WEIGHT);
-                story += &found.as_ref().map(|found| pronoun_line(&examples[0], found)).unwrap_or_default();
+                details += &found.as_ref().map(|found| pronoun_line(&examples[0], found)).unwrap_or_default();
                 pronoun_commands(place, &examples, found.as_ref())
             }
             _ => own_commands(place, true, data.reads_pairs()),
         };
         let next = next_commands(place, &commands, args.data.is_none());
-        print_summary(&outcome.metrics, noun, &story, &next, &advice)
+        print_summary(&outcome.metrics, noun, &details, &next, &advice)
     })
 }
 
@@ -115,15 +115,15 @@ fn ngrams(args: &TrainArgs, data: &TrainingData, threads: usize, start: Instant)
 
 /// Prints the short report, which fits a screen unless more was requested, and the next commands.
 ///
-/// `story` has the lines below the predictors.
-fn print_summary(metrics: &Value, noun: &str, story: &str, next: &str, advice: &str) -> anyhow::Result<()> {
+/// `details` has the lines below the predictors.
+fn print_summary(metrics: &Value, noun: &str, details: &str, next: &str, advice: &str) -> anyhow::Result<()> {
     let found = classes::predictor_scores(metrics, noun)?;
     let rows: Vec<(&str, &Scores)> = found.iter().map(|(name, scores)| (name.as_str(), scores)).collect();
     let whole = rows[0].1;
     let warning = whole.warning().map_or(String::new(), |warning| paragraph(&warning) + "\n");
     let sure = abstain_summary(&metrics["abstain"]);
     let above = format!(
-        "{warning}{}\n{}{story}{sure}",
+        "{warning}{}\n{}{details}{sure}",
         scored_on_heading(metrics, whole.rows),
         classes::predictor_table(&rows)
     );

@@ -24,7 +24,7 @@ pub(super) mod tag;
 pub(super) mod translate;
 mod tune;
 
-use crate::args::{Architecture, BuiltinData, TaskName, TokenUnit, TrainArgs};
+use crate::args::{Architecture, BuiltinData, TaskName, TokenUnit, TrainArgs, file_flag_error};
 use crate::data::{pairs, read_options};
 use crate::output::OutputPath;
 use crate::progress::{TrainProgress, format_duration, print_status};
@@ -66,6 +66,9 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     let args = &*args;
     let (known, own) = known.map_or((None, None), |(known, task)| (Some(known), Some(task)));
     let task = choose_task(args, own)?;
+    if args.data.is_none() && matches!(task, TaskName::Classify | TaskName::Translate) {
+        check_no_file(args)?;
+    }
     if args.tokens == Some(TokenUnit::Words) && task == TaskName::Translate {
         let problem = tr!(
             "--tokens words: translators cannot be trained on whole words: a translation could not contain words \
@@ -75,8 +78,8 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
         );
         return Err(UsageError(problem).into());
     }
-    let asks = matches!(task, TaskName::Labels | TaskName::Score);
-    if !(asks || task == TaskName::Classify) && args.architecture() != Architecture::Transformer {
+    let predicts_labels_or_number = matches!(task, TaskName::Labels | TaskName::Score);
+    if !(predicts_labels_or_number || task == TaskName::Classify) && args.architecture() != Architecture::Transformer {
         let name = args.architecture().to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
         let problem = tr!(
             "--model {name}: n-gram models and recurrent networks can only predict classes, labels or numbers; leave it out, or \
@@ -95,7 +98,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
         );
         return Err(UsageError(problem).into());
     }
-    let can_start = (asks || matches!(task, TaskName::Classify | TaskName::Tag | TaskName::Lm))
+    let can_start = (predicts_labels_or_number || matches!(task, TaskName::Classify | TaskName::Tag | TaskName::Lm))
         && args.architecture() == Architecture::Transformer;
     if args.from.is_some() && known.is_none() && !can_start {
         let problem = tr!(
@@ -141,7 +144,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
         );
         return Err(UsageError(problem).into());
     }
-    if !args.columns.is_empty() && (args.data.is_none() || !(asks || task == TaskName::Classify)) {
+    if !args.columns.is_empty() && (args.data.is_none() || !(predicts_labels_or_number || task == TaskName::Classify)) {
         let problem = tr!(
             "--columns: only to predict classes, labels or numbers of a file's rows; leave it out",
             "--columns: ファイルの行のクラス、複数のラベル、数値を予測するときだけ使えます。指定を外してください"
@@ -211,6 +214,18 @@ fn choose_task(args: &TrainArgs, own: Option<TaskName>) -> anyhow::Result<TaskNa
     let text = tr!("{name}: {} (override with --task)", "{name}: {}（--task で変更できます）", found.why);
     print_status(["task", "タスク"], &text);
     Ok(task)
+}
+
+/// Refuses flags on data files in a run on built-in data.
+fn check_no_file(args: &TrainArgs) -> Result<(), UsageError> {
+    // The files of --unlabelled are read with the same flags.
+    if args.unlabelled.is_empty() {
+        args.reading.check_no_file()?;
+    }
+    match [("--valid", &args.valid), ("--test", &args.test)].into_iter().find(|(_, file)| file.is_some()) {
+        Some((flag, _)) => Err(file_flag_error(flag)),
+        None => Ok(()),
+    }
 }
 
 /// Returns the task of a run on built-in data: the requested one, or that of the requested data.

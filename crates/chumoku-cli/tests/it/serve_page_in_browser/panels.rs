@@ -20,7 +20,11 @@ fn a_text_is_classified_and_explained_while_typing() {
         let row = format!("{}{}", class["label"].as_str().unwrap(), percent(&class["score"]));
         assert!(rows.contains(&row), "{row}: {rows}");
     }
-    assert!(browser.text("document.getElementById('said').textContent").contains(answer[0]["label"].as_str().unwrap()));
+    assert!(
+        browser
+            .text("document.getElementById('announcement').textContent")
+            .contains(answer[0]["label"].as_str().unwrap())
+    );
     // Every word has its effect, as in `explain`.
     browser.wait_until_true("document.querySelector('#text-why iframe:not(.coming)')");
     let explained = server.post_json("/explain", &json!({ "inputs": REVIEW, "model": "reviews" }));
@@ -229,7 +233,7 @@ fn a_table_is_classified_and_downloaded() {
     assert_eq!(browser.text("document.getElementById('table-first').selectedOptions[0].textContent"), "text");
     browser.tab_to("table-go");
     browser.press("Enter");
-    browser.wait_until_true("document.getElementById('table-progress-said').textContent === 'Done: 75 rows.'");
+    browser.wait_until_true("document.getElementById('table-progress-text').textContent === 'Done: 75 rows.'");
     browser.focus_first_button();
     browser.tab_to("table-save");
     browser.press("Enter");
@@ -269,7 +273,7 @@ fn labels_of_a_downloaded_table_are_not_formulas() {
     browser.type_text("id\ttext\na\tsum number 3\nb\tless number 4\n");
     browser.tab_to("table-go");
     browser.press("Enter");
-    browser.wait_until_true("document.getElementById('table-progress-said').textContent === 'Done: 2 rows.'");
+    browser.wait_until_true("document.getElementById('table-progress-text').textContent === 'Done: 2 rows.'");
     browser.focus_first_button();
     browser.tab_to("table-save");
     browser.press("Enter");
@@ -300,14 +304,14 @@ fn a_table_can_be_stopped_and_continued() {
     browser.wait_until_true("document.getElementById('table-progress').value > 0");
     browser.tab_to("table-cancel");
     browser.press("Enter");
-    browser.wait_until_true("document.getElementById('table-progress-said').textContent.startsWith('Stopped after')");
+    browser.wait_until_true("document.getElementById('table-progress-text').textContent.startsWith('Stopped after')");
     hold.release();
     let before = browser.eval("document.getElementById('table-progress').value").as_u64().unwrap();
     assert!(before > 0 && before < 20_000, "{before}");
     browser
         .wait_until_true("document.activeElement.id === 'table-go' && document.activeElement.textContent === 'Resume'");
     browser.press("Enter");
-    browser.wait_until_true("document.getElementById('table-progress-said').textContent === 'Done: 20000 rows.'");
+    browser.wait_until_true("document.getElementById('table-progress-text').textContent === 'Done: 20000 rows.'");
     assert_quiet(&mut browser, &server);
 }
 
@@ -323,7 +327,7 @@ fn errors_are_reported_in_plain_words() {
     );
     browser.replace_text(&"good ".repeat(80));
     browser.wait_until_true(
-        "document.getElementById('problem-said').textContent.includes('the maximum is 300 characters')",
+        "document.getElementById('problem-text').textContent.includes('the maximum is 300 characters')",
     );
     // The answer to another text is not shown with it.
     for of_another in ["#text-answer .verdict", "#text-why iframe"] {
@@ -338,7 +342,7 @@ fn errors_are_reported_in_plain_words() {
     assert_eq!(server.wait_for_exit(), 0);
     browser.type_text(" Never.");
     browser.wait_until_true(
-        "document.getElementById('problem-said').textContent.startsWith('The service does not answer.')",
+        "document.getElementById('problem-text').textContent.startsWith('The service does not answer.')",
     );
     assert_eq!(browser.text("document.getElementById('text-in').value"), format!("{REVIEW} Never."));
     let (_, port) = server.address.rsplit_once(':').unwrap();
@@ -355,7 +359,7 @@ fn errors_are_reported_in_plain_words() {
     browser.tab_to("text-in");
     browser.type_text("!");
     browser
-        .wait_until_true("document.getElementById('problem-said').textContent.startsWith('サービスが応答しません。')");
+        .wait_until_true("document.getElementById('problem-text').textContent.startsWith('サービスが応答しません。')");
     assert_eq!(browser.console_errors(), Vec::<String>::new());
 }
 
@@ -373,7 +377,7 @@ fn the_page_asks_for_the_key() {
     assert_eq!(browser.text("document.getElementById('key-in').value"), "");
     browser.press("Escape");
     browser.wait_until_true(
-        "document.getElementById('problem-said').textContent.startsWith('The service does not answer without')",
+        "document.getElementById('problem-text').textContent.startsWith('The service does not answer without')",
     );
     browser.tab_to("problem-again");
     browser.press("Enter");

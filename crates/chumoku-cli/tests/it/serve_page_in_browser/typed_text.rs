@@ -40,7 +40,7 @@ fn a_translation_grows_with_its_alignment() {
     }
     assert!(
         browser
-            .text("document.getElementById('translation-said').textContent")
+            .text("document.getElementById('translation-readout').textContent")
             .starts_with(&format!("“{}” looks at", words[0].as_str().unwrap()))
     );
     browser.press("ArrowRight");
@@ -87,7 +87,7 @@ fn a_text_is_generated_token_by_token() {
     browser.tab_to("writing-text");
     browser.press("Home");
     browser.press("ArrowRight");
-    let text = browser.text("document.getElementById('writing-said').textContent");
+    let text = browser.text("document.getElementById('writing-readout').textContent");
     assert_eq!(
         text,
         format!(
@@ -119,7 +119,7 @@ fn a_long_text_can_be_stopped() {
     browser.wait_until_true("document.querySelectorAll('#writing-text .token').length > 3");
     browser.press("Tab");
     browser.press("Enter");
-    assert_eq!(browser.text("document.getElementById('writing-said').textContent"), "Stopped.");
+    assert_eq!(browser.text("document.getElementById('writing-readout').textContent"), "Stopped.");
     let count = browser.eval("document.querySelectorAll('#writing-text .token').length");
     // The model generates one more token before it notices that the client has disconnected.
     hold.release();

@@ -67,8 +67,8 @@ def join(address: str | None, pick: Pick, *, needed: int, log_to_driver: bool = 
         ray.init(address=address, **options)
     except Exception as error:
         # Ray raises many errors: for other versions, missing packages, or a port of another program.
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise UsageError(pick(f"the cluster at {address} cannot be joined: {said}", f"クラスター {address} に参加できません: {said}")) from None
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UsageError(pick(f"the cluster at {address} cannot be joined: {reason}", f"クラスター {address} に参加できません: {reason}")) from None
 
 
 def _recorded(pick: Pick) -> str | None:
@@ -97,12 +97,12 @@ def _reach(address: str | None, pick: Pick) -> None:
     try:
         socket.create_connection((found[1] or found[2], int(found[3])), timeout=_CONNECT_TIMEOUT).close()
     except OSError as error:
-        said = error.strerror or str(error)
+        reason = error.strerror or str(error)
         raise UsageError(
             pick(
-                f"no cluster answers at {address} ({said}): see with `ray status --address {address}` whether it runs, "
+                f"no cluster answers at {address} ({reason}): see with `ray status --address {address}` whether it runs, "
                 "or leave --address out and unset RAY_ADDRESS to use this machine alone",
-                f"{address} のクラスターから応答がありません（{said}）。`ray status --address {address}` で動作を確認するか、"
+                f"{address} のクラスターから応答がありません（{reason}）。`ray status --address {address}` で動作を確認するか、"
                 "--address を外し RAY_ADDRESS の設定を消してこのマシンだけで実行してください",
             )
         ) from None

@@ -80,12 +80,12 @@ def _predict(arguments: list[str], pick: Pick) -> int:
     _check_output(out, rest, pick)
     address = _cluster.address_of(own.get("--address"), pick)
     command = ["chumoku", "predict", *rest]
-    tell = lambda en, ja, text: print(f"{pick(f'{en:<9}', ja)} {text}", file=sys.stderr)
-    workers = _fitting(workers, cpus, address, pick, tell)
+    report = lambda en, ja, text: print(f"{pick(f'{en:<9}', ja)} {text}", file=sys.stderr)
+    workers = _fitting(workers, cpus, address, pick, report)
     failed = lambda message: print(f"{pick('error', 'エラー')}: {message}", file=sys.stderr)
     try:
         reader = _chumoku.RowReader.open(command)
-        tell("data", "データ", reader.description)
+        report("data", "データ", reader.description)
         if not any(word.partition("=")[0] == "--lang" for word in rest):
             command += ["--lang", reader.lang]
         del reader
@@ -101,7 +101,7 @@ def _predict(arguments: list[str], pick: Pick) -> int:
     except OSError as error:
         raise UsageError(pick(f"{out}: cannot be written: {error}", f"{out}: 書き込めません: {error}")) from None
     try:
-        code = _write(file, command, (address, workers, cpus, rows), (pick, tell, failed))
+        code = _write(file, command, (address, workers, cpus, rows), (pick, report, failed))
         if code == 0:
             file.commit()
         return code
@@ -126,7 +126,7 @@ def _check_output(out: pathlib.Path, words: list[str], pick: Pick) -> None:
         )
 
 
-def _fitting(workers: int | None, cpus: int, address: str | None, pick: Pick, tell) -> int | None:
+def _fitting(workers: int | None, cpus: int, address: str | None, pick: Pick, report) -> int | None:
     """On a single machine, returns as many workers as it has cores for."""
     import ray
 
@@ -138,18 +138,18 @@ def _fitting(workers: int | None, cpus: int, address: str | None, pick: Pick, te
         return workers
     each = "" if cpus == 1 else pick(f", and each worker takes {cpus}", f"、ワーカー 1 つにつき {cpus}")
     few = "core" if cores == 1 else "cores"
-    tell("workers", "ワーカー", pick(f"{room}, as this machine has {cores} {few}{each}", f"{room}（このマシンのコア数は {cores}{each}）"))
+    report("workers", "ワーカー", pick(f"{room}, as this machine has {cores} {few}{each}", f"{room}（このマシンのコア数は {cores}{each}）"))
     return room
 
 
 def _write(file, command: list[str], how, say) -> int:
     from ._chunks import written
 
-    (address, workers, cpus, rows), (pick, tell, failed) = how, say
+    (address, workers, cpus, rows), (pick, report, failed) = how, say
     # Ray Data logs its plans.
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     _cluster.join(address, pick, needed=(workers or 1) * cpus)
-    done, unanswered, reason, ended, told = 0, 0, None, False, time.monotonic()
+    done, unanswered, reason, ended, last_report = 0, 0, None, False, time.monotonic()
     for part in written(command, workers=workers, cpus=cpus, rows=rows):
         if part.failed is not None:
             failed(part.failed)
@@ -157,17 +157,17 @@ def _write(file, command: list[str], how, say) -> int:
         if part.content is None:
             ended = True
             if part.skipped:
-                tell("skipped", "除外", part.skipped)
+                report("skipped", "除外", part.skipped)
             continue
         file.write(part.content)
         done, unanswered = done + part.rows, unanswered + part.unanswered
         reason = reason if reason is not None else part.reason
-        if time.monotonic() - told > _PROGRESS_INTERVAL:
-            told = time.monotonic()
-            tell("rows", "行", f"{done:,}")
+        if time.monotonic() - last_report > _PROGRESS_INTERVAL:
+            last_report = time.monotonic()
+            report("rows", "行", f"{done:,}")
     if not ended:
         failed(pick("Ray gave no end of the rows: nothing was written; run it again", "Ray から行の終わりが届きませんでした。何も書き出していません。もう一度実行してください"))
         return 1
     if unanswered:
-        tell("unanswered", "未回答", _chumoku.unanswered(unanswered, reason or ""))
+        report("unanswered", "未回答", _chumoku.unanswered(unanswered, reason or ""))
     return 0

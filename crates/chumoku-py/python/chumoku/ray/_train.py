@@ -73,11 +73,11 @@ def _common_instruction_set() -> str | None:
 
     probe = ray.remote(num_cpus=0)(_instruction_set)
     nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
-    asked = [
+    pending = [
         probe.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=node, soft=False)).remote()
         for node in nodes
     ]
-    found = ray.get(asked)
+    found = ray.get(pending)
     # Queried in a separate process: this one may later be restricted to less.
     code = "from chumoku._chumoku import instruction_set; print(instruction_set())"
     here = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
@@ -170,12 +170,12 @@ def main(argv: list[str]) -> int:
         return 0
     try:
         own, args = own_flags(argv, ("--workers", "--worker-cpus", "--max-failures", "--address"), pick)
-        asked = _cluster_options(own, pick)
+        options = _cluster_options(own, pick)
         _reject_unshareable(args, pick)
         # Ray prints lost workers there, which the coordinator reports too. The command's own output does not use this
         # stream.
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-            return _coordinate(asked, args, pick)
+            return _coordinate(options, args, pick)
     except UsageError as error:
         print(f"{pick('error', 'エラー')}: {error}", file=sys.stderr)
         return 2
@@ -216,11 +216,11 @@ def _finish(coordinator: Coordinator, code: int, pick: Pick) -> int:
     if code == 0 and coordinator.steps:
         each = 1000 * seconds["steps"] / coordinator.steps
         share = 100 * (1 - seconds["learning"] / seconds["steps"])
-        said = pick(
+        message = pick(
             f"workers   {each:.1f} ms a step, {share:.1f} % of it waiting and communication",
             f"分担 1 ステップ {each:.1f} ms、うち待ちと通信が {share:.1f} %",
         )
-        print(said, file=sys.stderr)
+        print(message, file=sys.stderr)
     return code
 
 
@@ -269,14 +269,14 @@ def train(
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     last: deque[str] = deque(maxlen=1)
 
-    def tell() -> None:
+    def forward_stderr() -> None:
         assert process.stderr is not None
         for line in process.stderr:
             sys.stderr.write(line)
             if line.strip():
                 last.append(line.strip())
 
-    listener = threading.Thread(target=tell, daemon=True)
+    listener = threading.Thread(target=forward_stderr, daemon=True)
     listener.start()
     assert process.stdout is not None
     try:
@@ -286,7 +286,7 @@ def train(
         raise
     listener.join()
     if process.wait() != 0:
-        said = "; ".join(last).removeprefix("error: ").removeprefix("エラー: ")
-        raise RuntimeError(said or f"training ended with {process.returncode}")
+        message = "; ".join(last).removeprefix("error: ").removeprefix("エラー: ")
+        raise RuntimeError(message or f"training ended with {process.returncode}")
     found: dict[str, Any] = json.loads(printed)
     return found

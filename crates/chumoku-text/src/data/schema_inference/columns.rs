@@ -83,8 +83,8 @@ pub(crate) fn choose_columns(
 ) -> Result<ColumnChoice, DataError> {
     let mut chooser = ColumnChooser::new(layout, rows, options);
     let filled = chooser.with_training_options(options);
-    let why_asked = |given: &Option<String>| if given.is_some() { as_requested() } else { as_in_training() };
-    let [why_text, why_label] = [why_asked(&options.text), why_asked(&options.label)];
+    let why_requested = |given: &Option<String>| if given.is_some() { as_requested() } else { as_in_training() };
+    let [why_text, why_label] = [why_requested(&options.text), why_requested(&options.label)];
     let options = filled.as_ref().unwrap_or(options);
     let beside = chooser.requested_features(options)?;
     let taken: Vec<usize> = beside.iter().filter_map(FeatureSource::column).collect();
@@ -97,7 +97,7 @@ pub(crate) fn choose_columns(
         }
     }
     chooser.features = taken;
-    let asked_label =
+    let requested_label =
         options.label.as_deref().map(|requested| chooser.requested_column(ColumnRole::Label, requested)).transpose()?;
     let pair = match options.text.as_deref() {
         _ if !options.pairs => None,
@@ -109,25 +109,25 @@ pub(crate) fn choose_columns(
         }),
     };
     let second = pair.map(|(pair, _)| pair[1]);
-    let asked_text = match (pair, options.text.as_deref()) {
+    let requested_text = match (pair, options.text.as_deref()) {
         (Some((pair, _)), _) => Some(pair[0]),
         (None, name) => name.map(|requested| chooser.requested_column(ColumnRole::Text, requested)).transpose()?,
     };
-    if let Some(text) = asked_label.filter(|_| asked_text == asked_label || second == asked_label) {
+    if let Some(text) = requested_label.filter(|_| requested_text == requested_label || second == requested_label) {
         let column = layout.columns[text].clone();
         let roles = [ColumnRole::Text, ColumnRole::Label];
         return Err(DataError::SameColumn { path: layout.path.clone(), roles, column });
     }
-    let mut label = asked_label.map(|column| (column, why_label));
+    let mut label = requested_label.map(|column| (column, why_label));
     if label.is_none() {
-        let texts: Vec<usize> = [asked_text, second].into_iter().flatten().collect();
+        let texts: Vec<usize> = [requested_text, second].into_iter().flatten().collect();
         let named =
             chooser.named_label(&texts).or_else(|error| if options.require_label { Err(error) } else { Ok(None) })?;
         label = named.map(|column| (column, its_name()));
     }
     let taken = label.map(|(column, _)| column);
     let mut next_text = None;
-    let (text, text_why) = match asked_text {
+    let (text, text_why) = match requested_text {
         Some(column) => (column, pair.map_or(why_text, |(_, why)| why)),
         None => {
             let found = chooser.choose_text(taken)?;
@@ -154,7 +154,7 @@ pub(crate) fn choose_columns(
     // A second text column may belong to the first, such as the body of an email and its subject.
     let other_text = (0..chooser.profiles.len())
         .filter(|column| {
-            options.pairs && options.require_label && second.is_none() && asked_text.is_none() && is_left(column)
+            options.pairs && options.require_label && second.is_none() && requested_text.is_none() && is_left(column)
         })
         .find(|&column| chooser.profiles[column].is_sentence_like());
     let next_text = next_text.filter(|column| is_left(column)).map(|column| {

@@ -131,9 +131,9 @@ mod tests {
         kind_of(rows, label, false)
     }
 
-    fn kind_of(rows: usize, label: impl Fn(usize) -> String, is_asked: bool) -> Option<LabelKind> {
+    fn kind_of(rows: usize, label: impl Fn(usize) -> String, is_requested: bool) -> Option<LabelKind> {
         let labels: Vec<String> = (0..rows).map(label).collect();
-        LabelKind::detect(&labels.iter().map(String::as_str).collect::<Vec<_>>(), is_asked)
+        LabelKind::detect(&labels.iter().map(String::as_str).collect::<Vec<_>>(), is_requested)
     }
 
     #[test]

@@ -240,10 +240,16 @@ impl<'a> NetworkExporter<'a> {
         if let Some(local) = local {
             (options.window, options.rotary_base) = (Some(local.window), Some(local.rotary_base));
         }
-        if options.hard_attention || options.head_norm_epsilon.is_some() {
+        if options.hard_attention {
             return Err(unsupported(&tr!(
-                "hard attention and per-head norms are not supported",
-                "ハードアテンションとヘッドごとの正規化には対応していません"
+                "hard attention is not supported (a model trained without --settings attention=hard can be exported)",
+                "ハードアテンションには対応していません（--settings attention=hard なしで学習したモデルなら書き出せます）"
+            )));
+        }
+        if options.head_norm_epsilon.is_some() {
+            return Err(unsupported(&tr!(
+                "per-head norms are not supported",
+                "ヘッドごとの正規化には対応していません"
             )));
         }
         let heads = config.num_heads;

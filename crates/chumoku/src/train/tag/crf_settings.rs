@@ -116,11 +116,11 @@ fn best_trial(
     mut report: impl FnMut(u64, CrfTrial) -> Result<()>,
 ) -> Result<CrfTrial> {
     let corpus = Corpus::new(data.sentences(&[&data.train]), data.tags());
-    let judged = |row: &SpanExample| {
+    let prepare = |row: &SpanExample| {
         let units = units_of_row(row, data.unit);
         (TrueSpans::new(data, row, &units), corpus.feature_numbers(&features(&row.text, &units, data.unit)))
     };
-    let rows: Vec<(TrueSpans, Vec<Vec<u32>>)> = parallel::map(&data.valid, judged);
+    let rows: Vec<(TrueSpans, Vec<Vec<u32>>)> = parallel::map(&data.valid, prepare);
     // Each candidate with its best epoch and F1.
     let mut runs: Vec<(CrfTrainer<'_>, CrfTrial)> =
         CANDIDATES.iter().map(|&settings| (CrfTrainer::new(&corpus, settings, seed), (settings, 0, -1.0))).collect();

@@ -163,9 +163,9 @@ impl<'a> Search<'a> {
                         }
                     };
                     match self.run_trial((&set, is_drawn), left.filter(|_| number > 0), observe) {
-                        Ok((trial, halves)) => {
+                        Ok((trial, members)) => {
                             self.log.add(trial.clone())?;
-                            self.accept_trial(&trial, &set, halves)?;
+                            self.accept_trial(&trial, &set, members)?;
                             self.report_trial(&trial, observe);
                             continue;
                         }
@@ -313,14 +313,14 @@ impl<'a> Search<'a> {
         4.0 * first.seconds_ngrams + first.seconds_network / epochs
     }
 
-    /// Processes a finished trial. `halves` are the predictions of both members, if known.
-    fn accept_trial(&mut self, trial: &Trial, set: &SettingOverrides, halves: Option<[LogP; 2]>) -> Result<()> {
+    /// Processes a finished trial. `members` are the predictions of both members, if known.
+    fn accept_trial(&mut self, trial: &Trial, set: &SettingOverrides, members: Option<[LogP; 2]>) -> Result<()> {
         self.done += 1;
         let changed = trial.trial == 0 || set.for_member(false) != self.best.set.for_member(false);
         let old = self.best.network_trial;
         if trial.kept {
             let network_trial = if changed { trial.trial } else { old };
-            let [ngrams, network] = halves.map_or([None, None], |halves| halves.map(Some));
+            let [ngrams, network] = members.map_or([None, None], |members| members.map(Some));
             self.best = BestTrial { set: set.clone(), network_trial, c: trial.c, ngrams, network };
         }
         // Keeps the runs of the first and of the best trial.
@@ -342,7 +342,7 @@ impl<'a> Search<'a> {
         let number = trials.len() as u64;
         let is_first = number == 0;
         let [other_ngrams, other_network] =
-            [true, false].map(|half| is_first || set.for_member(half) != self.best.set.for_member(half));
+            [true, false].map(|member| is_first || set.for_member(member) != self.best.set.for_member(member));
         let other_network = other_network && self.has_network;
         let known: Vec<f64> =
             trials.iter().map(|trial| trial.seconds_ngrams).filter(|&seconds| seconds > 0.0).collect();
@@ -460,7 +460,7 @@ impl<'a> Search<'a> {
             false => {
                 let empty = LogP::new();
                 let [network, ngrams] =
-                    [&self.best.network, &self.best.ngrams].map(|half| half.as_ref().unwrap_or(&empty));
+                    [&self.best.network, &self.best.ngrams].map(|member| member.as_ref().unwrap_or(&empty));
                 LossComparison::new(&self.losses(network, ngrams).0, &losses)
             }
         };
@@ -545,7 +545,7 @@ impl<'a> Search<'a> {
         let all: f64 = (0..labels.len()).map(weight).sum();
         let (mut losses, mut right) = (Vec::new(), 0);
         for (row, &label) in labels.iter().enumerate() {
-            let p = blend.probabilities(&first[row], second.map(|half| &half[row][..]));
+            let p = blend.probabilities(&first[row], second.map(|member| &member[row][..]));
             let loss = -f64::from(p[label as usize].max(f32::MIN_POSITIVE)).ln();
             losses.push(loss * weight(row) * labels.len() as f64 / all.max(f64::MIN_POSITIVE));
             right += usize::from(crate::scoring::argmax(&p) == label);

@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// The hashes of the texts that a model was trained on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SeenTexts {
+pub struct TrainingTexts {
     /// Strictly ascending.
     hashes: Vec<u64>,
 }
@@ -24,29 +24,29 @@ fn text_hash(text: &str) -> u64 {
     u64::from_le_bytes(first.try_into().expect("eight bytes"))
 }
 
-impl SeenTexts {
+impl TrainingTexts {
     /// Hashes texts.
-    pub(crate) fn from_texts(texts: &[&str]) -> SeenTexts {
+    pub(crate) fn from_texts(texts: &[&str]) -> TrainingTexts {
         let mut hashes: Vec<u64> = parallel::map(texts, |text| text_hash(text));
         hashes.sort_unstable();
         hashes.dedup();
-        SeenTexts { hashes }
+        TrainingTexts { hashes }
     }
 
     /// Adds texts.
     #[must_use]
-    pub fn with(self, texts: &[&str]) -> SeenTexts {
-        let mut hashes = [self.hashes, SeenTexts::from_texts(texts).hashes].concat();
+    pub fn with(self, texts: &[&str]) -> TrainingTexts {
+        let mut hashes = [self.hashes, TrainingTexts::from_texts(texts).hashes].concat();
         hashes.sort_unstable();
         hashes.dedup();
-        SeenTexts { hashes }
+        TrainingTexts { hashes }
     }
 
     /// Returns how many of `texts` are among them.
     pub fn count(&self, texts: &[&str]) -> usize {
         parallel::map(texts, |text| self.hashes.binary_search(&text_hash(text)).is_ok())
             .into_iter()
-            .filter(|&seen| seen)
+            .filter(|&is_known| is_known)
             .count()
     }
 
@@ -59,11 +59,11 @@ impl SeenTexts {
     ///
     /// # Errors
     /// If the file cannot be read, or is damaged.
-    pub fn load(folder: &Path) -> Result<Option<SeenTexts>> {
-        with_snapshot(folder, SeenTexts::from_snapshot)
+    pub fn load(folder: &Path) -> Result<Option<TrainingTexts>> {
+        with_snapshot(folder, TrainingTexts::from_snapshot)
     }
 
-    pub(super) fn from_snapshot(folder: &Snapshot) -> Result<Option<SeenTexts>> {
+    pub(super) fn from_snapshot(folder: &Snapshot) -> Result<Option<TrainingTexts>> {
         if EntryType::at(&current_path(folder, TRAINED_ON)) == EntryType::Missing {
             return Ok(None);
         }
@@ -79,7 +79,7 @@ impl SeenTexts {
             );
             return Err(model_file_error(folder, TRAINED_ON, problem));
         }
-        Ok(Some(SeenTexts { hashes }))
+        Ok(Some(TrainingTexts { hashes }))
     }
 }
 
@@ -89,16 +89,16 @@ mod tests {
 
     #[test]
     fn texts_match_regardless_of_case_and_white_space() {
-        let seen = SeenTexts::from_texts(&["A fine  day.", "a fine day.", "二度と行きません。"]);
-        assert_eq!(seen.hashes.len(), 2);
-        assert_eq!(seen.count(&["a FINE day. ", "another day", "二度と行きません。"]), 2);
+        let texts = TrainingTexts::from_texts(&["A fine  day.", "a fine day.", "二度と行きません。"]);
+        assert_eq!(texts.hashes.len(), 2);
+        assert_eq!(texts.count(&["a FINE day. ", "another day", "二度と行きません。"]), 2);
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(SeenTexts::load(folder.path()).unwrap(), None);
-        std::fs::write(folder.path().join(TRAINED_ON), seen.to_bytes()).unwrap();
-        assert_eq!(SeenTexts::load(folder.path()).unwrap(), Some(seen));
+        assert_eq!(TrainingTexts::load(folder.path()).unwrap(), None);
+        std::fs::write(folder.path().join(TRAINED_ON), texts.to_bytes()).unwrap();
+        assert_eq!(TrainingTexts::load(folder.path()).unwrap(), Some(texts));
         for damaged in [&[1u8; 9][..], &[[7u8; 8], [7u8; 8]].concat()] {
             std::fs::write(folder.path().join(TRAINED_ON), damaged).unwrap();
-            assert!(SeenTexts::load(folder.path()).unwrap_err().to_string().contains("trained-on.bin"));
+            assert!(TrainingTexts::load(folder.path()).unwrap_err().to_string().contains("trained-on.bin"));
         }
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// The contributions to the residual stream of each token: the length of each vector that is added to it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ResidualPath {
+pub struct ResidualNorms {
     /// The id of each token.
     pub ids: Vec<u32>,
     /// The factor of the embeddings, usually 1 or √d_model.
@@ -43,14 +43,14 @@ fn lengths(x: &Array2<f32>) -> Vec<f32> {
     x.outer_iter().map(|row| length(row) as f32).collect()
 }
 
-impl ResidualPath {
+impl ResidualNorms {
     /// Measures a recording. `attention` returns the attention of a layer.
     pub(super) fn measure<'a>(
         tokens: EmbeddedTokens<'_>,
         recording: &EncoderRecording<f32>,
         params: &Params<f32>,
         attention: impl Fn(usize) -> &'a MultiHeadAttention,
-    ) -> ResidualPath {
+    ) -> ResidualNorms {
         let all = |list: &[Array2<f32>]| list.iter().flat_map(lengths).collect::<Vec<f32>>();
         let mut heads = Vec::new();
         for (layer, outputs) in recording.heads.iter().enumerate() {
@@ -64,7 +64,7 @@ impl ResidualPath {
             }
         }
         let position = if tokens.positions.iter().all(|&x| x == 0.0) { Vec::new() } else { lengths(&tokens.positions) };
-        ResidualPath {
+        ResidualNorms {
             ids: tokens.ids.to_vec(),
             scale: tokens.scale,
             embedding: lengths(&tokens.vectors),
@@ -113,7 +113,7 @@ mod tests {
         let sum = &vectors + &positions;
         assert!(sum.iter().zip(&recording.residual[0]).all(|(a, b)| (a - b).abs() < 1e-5));
         let tokens = EmbeddedTokens { ids: &ids, scale: 4.0, vectors, positions };
-        let path = ResidualPath::measure(tokens, &recording, &params, |layer| model.attention(layer));
+        let path = ResidualNorms::measure(tokens, &recording, &params, |layer| model.attention(layer));
         assert!(path.is_consistent(2, 4) && !path.is_consistent(2, 3));
 
         let near = |a: f32, b: f64| assert!((f64::from(a) - b).abs() < 2e-4 * b.abs().max(1.0), "{a} and {b}");
