@@ -15,7 +15,7 @@ pub struct ExitCode(u8);
 
 impl ExitCode {
     /// Success.
-    pub const SUCCESS: ExitCode = ExitCode(0);
+    pub(crate) const SUCCESS: ExitCode = ExitCode(0);
 
     /// Returns the number of the exit code.
     pub fn number(self) -> u8 {

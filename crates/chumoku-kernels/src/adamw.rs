@@ -114,7 +114,7 @@ pub(crate) mod reference {
     use crate::number::Real;
 
     /// Performs one AdamW step with the formula of [`crate::adamw_step`].
-    pub fn adamw_step<T: Real>(o: &AdamW, param: &mut [T], grad: &[T], m: &mut [T], v: &mut [T]) {
+    pub(crate) fn adamw_step<T: Real>(o: &AdamW, param: &mut [T], grad: &[T], m: &mut [T], v: &mut [T]) {
         let (rate, root) = o.corrections();
         for i in 0..param.len() {
             let g = grad[i] * T::round_from(o.grad_scale);

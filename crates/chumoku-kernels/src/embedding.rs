@@ -94,7 +94,7 @@ pub(crate) mod reference {
     use crate::number::Real;
 
     /// Adds the gradient of an embedding table, `d_table[id_t] += scale · dy_t`.
-    pub fn embedding_backward<T: Real>(ids: &[u32], dy: &[T], width: usize, scale: T, d_table: &mut [T]) {
+    pub(crate) fn embedding_backward<T: Real>(ids: &[u32], dy: &[T], width: usize, scale: T, d_table: &mut [T]) {
         for (t, &id) in ids.iter().enumerate() {
             for i in 0..width {
                 d_table[id as usize * width + i] += scale * dy[t * width + i];

@@ -298,7 +298,12 @@ pub(crate) mod reference {
     }
 
     /// Computes the mean loss and its gradient with the formula of [`crate::binary_cross_entropy`].
-    pub fn binary_cross_entropy<T: Real>(z: &[T], labels: &[Vec<u32>], row_weights: Option<&[T]>, d: &mut [T]) -> T {
+    pub(crate) fn binary_cross_entropy<T: Real>(
+        z: &[T],
+        labels: &[Vec<u32>],
+        row_weights: Option<&[T]>,
+        d: &mut [T],
+    ) -> T {
         let weight = |row: usize| row_weights.map_or(T::ONE, |weights| weights[row]);
         let total = (0..labels.len()).map(weight).sum::<T>();
         let classes = z.len() / labels.len();
@@ -318,7 +323,7 @@ pub(crate) mod reference {
     }
 
     /// Computes the mean loss and its gradient with the formula of [`crate::cross_entropy`].
-    pub fn cross_entropy<T: Real>(x: &[T], labels: &[u32], options: &CrossEntropy<T>, d: &mut [T]) -> T {
+    pub(crate) fn cross_entropy<T: Real>(x: &[T], labels: &[u32], options: &CrossEntropy<T>, d: &mut [T]) -> T {
         let classes = x.len() / labels.len();
         let shared = options.batch_totals(classes, labels);
         let mut loss = T::ZERO;

@@ -28,7 +28,7 @@ pub trait Element: sealed::Sealed + Copy + Debug + Default + PartialEq + Send + 
 }
 
 mod sealed {
-    pub trait Sealed {}
+    pub(crate) trait Sealed {}
     impl Sealed for f32 {}
     impl Sealed for f64 {}
     impl Sealed for half::bf16 {}

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use std::sync::{Mutex, PoisonError};
 
 /// Calls `f(0)`, …, `f(count − 1)`, in any order.
-pub fn for_each(count: usize, f: &(dyn Fn(usize) + Sync)) {
+pub(crate) fn for_each(count: usize, f: &(dyn Fn(usize) + Sync)) {
     let item = |i| {
         cancel::check();
         f(i);

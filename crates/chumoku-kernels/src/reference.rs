@@ -4,16 +4,9 @@
 //! runs them. They are not tuned. The functions of the same name at the top of the crate check the shapes.
 
 // Each is defined next to its fast implementation and re-exported from there.
-pub use crate::activation::reference::*;
-pub use crate::adamw::reference::*;
 pub use crate::attention::reference::*;
 pub use crate::dropout::reference::*;
-pub use crate::embedding::reference::*;
 pub use crate::gemm::reference::*;
 pub use crate::loss::reference::*;
 pub use crate::math::{erf_f64, erfc_f64};
-pub use crate::norm::reference::*;
-pub use crate::recurrent::reference::*;
-pub use crate::rotary::reference::*;
 pub use crate::softmax::reference::*;
-pub use crate::sum::reference::*;

@@ -65,7 +65,7 @@ impl Roofline {
     }
 
     /// Returns the rate in bytes per second for arrays of this size.
-    pub fn read_rate(&self, bytes: usize) -> f64 {
+    pub(crate) fn read_rate(&self, bytes: usize) -> f64 {
         self.read_rates.iter().find(|(size, _)| bytes <= *size).unwrap_or(&self.read_rates[3]).1
     }
 

@@ -127,7 +127,7 @@ struct RotaryRow {
 
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct RotateArgs<'a, T> {
+pub(crate) struct RotateArgs<'a, T> {
     table: &'a RotaryTable,
     x: HeadsMut<'a, T>,
     rows: &'a [RotaryRow],
@@ -206,7 +206,7 @@ pub(crate) mod reference {
     /// Computes `y_i = x_i cos θ_i − x_{i+h} sin θ_i` and `y_{i+h} = x_{i+h} cos θ_i + x_i sin θ_i`, where h is half
     /// the width.
     #[doc(hidden)]
-    pub fn rotate<T: Real>(mut args: RotateArgs<T>) {
+    pub(crate) fn rotate<T: Real>(mut args: RotateArgs<T>) {
         let half = args.x.dim() / 2;
         for place in args.rows {
             let (cos, sin) = args.table.cos_sin(&args.table.table_f64, place.position);

@@ -90,12 +90,12 @@ pub(crate) mod reference {
     use crate::number::Real;
 
     /// Computes `y_j = exp(x_j − max) / Σ exp(x_k − max)` over rows of `cols`; 0 for a row of −∞.
-    pub fn softmax_forward<T: Real>(x: &[T], cols: usize, y: &mut [T]) {
+    pub(crate) fn softmax_forward<T: Real>(x: &[T], cols: usize, y: &mut [T]) {
         y.copy_from_slice(x);
         y.chunks_exact_mut(cols).for_each(softmax_in_place);
     }
 
-    /// Computes [`softmax_forward`] of a single row in place.
+    /// Computes `softmax_forward` of a single row in place.
     pub fn softmax_in_place<T: Real>(x: &mut [T]) {
         let largest = x.iter().copied().fold(T::NEG_INFINITY, T::max);
         let shift = if largest == T::NEG_INFINITY { T::ZERO } else { largest };

@@ -192,7 +192,7 @@ pub(crate) mod reference {
     use crate::number::Real;
 
     /// Adds the sum of each column, `sums[j] += Σ_i x[i][j]`.
-    pub fn add_column_sums<T: Real>(x: &[T], cols: usize, sums: &mut [T]) {
+    pub(crate) fn add_column_sums<T: Real>(x: &[T], cols: usize, sums: &mut [T]) {
         for row in x.chunks_exact(cols) {
             sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum += x);
         }

@@ -14,16 +14,16 @@ use chumoku_kernels::parallel;
 #[derive(Clone, Copy)]
 pub(crate) struct FeatureSelection<'a> {
     /// Minimum number of texts that contain an n-gram.
-    pub min_document_frequency: u32,
+    pub(crate) min_document_frequency: u32,
     /// Maximum number of features. If there are more, the most frequent n-grams are kept; ties go to the lowest hash.
-    pub max_features: usize,
+    pub(crate) max_features: usize,
     /// The exponent of an n-gram's relevance in its weight.
-    pub relevance: f64,
+    pub(crate) relevance: f64,
     /// The target ids of each text.
     pub labels: &'a [&'a [u32]],
-    pub classes: usize,
+    pub(crate) classes: usize,
     /// Number of features of the feature columns.
-    pub column_features: usize,
+    pub(crate) column_features: usize,
 }
 
 /// Approximate number of n-grams that a shard counts. Tests use a small number, so that groups have several shards.

@@ -68,10 +68,8 @@ pub use error::NgramError;
 pub use model::{NgramModel, NgramReport};
 pub use target::{NgramTarget, label_ids_of, log_loss};
 pub use tensors::NgramTensors;
-pub use tokens::NgramScheme;
-pub use tokens::words;
-pub use train::NgramData;
-pub use train::WarmStart;
+pub use tokens::{NgramScheme, words};
+pub use train::{NgramData, WarmStart};
 
 use serde::{Deserialize, Serialize};
 
@@ -92,13 +90,13 @@ pub struct NgramConfig {
     pub relevance: f64,
     /// Maximum number of features · outputs. If there are more, the most frequent n-grams are kept. Training holds one
     /// such array of f32, and another for the best solution so far.
-    pub max_weights: usize,
+    pub(crate) max_weights: usize,
     /// Values of C to try, ascending. The search starts with the second.
     pub c_grid: Vec<f32>,
     /// C without validation texts.
     pub c_without_validation: f32,
     /// Tolerance of the solver: the norm of the gradient at the solution, relative to its norm at zero weights.
-    pub tolerance: f64,
+    pub(crate) tolerance: f64,
 }
 
 impl Default for NgramConfig {

@@ -32,9 +32,9 @@ pub struct NgramReport {
     /// Mean log-loss in nats on the validation texts, with their weights.
     pub valid_loss: Option<f64>,
     /// Accuracy on the validation texts.
-    pub valid_accuracy: Option<f64>,
+    pub(crate) valid_accuracy: Option<f64>,
     /// Norm of the gradient at the solution, relative to its norm at zero weights.
-    pub relative_gradient: f64,
+    pub(crate) relative_gradient: f64,
     /// Number of products with the Gram matrix during training.
     pub products: usize,
 }

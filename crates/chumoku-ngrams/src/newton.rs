@@ -15,10 +15,10 @@ use chumoku_kernels::cancel;
 /// Stopping criteria and progress.
 pub(crate) struct StopCriteria<'a> {
     /// Tolerance: norm of the gradient, relative to its norm at W = 0 and b = b₀.
-    pub tolerance: f64,
-    pub is_cancelled: &'a (dyn Fn() -> bool + Sync),
+    pub(crate) tolerance: f64,
+    pub(crate) is_cancelled: &'a (dyn Fn() -> bool + Sync),
     /// Called with the number of each step and the relative gradient before it.
-    pub progress: &'a dyn Fn(usize, f64),
+    pub(crate) progress: &'a dyn Fn(usize, f64),
 }
 
 /// The results of a fit.
@@ -26,7 +26,7 @@ pub(crate) struct StopCriteria<'a> {
 pub(crate) struct SolverOutcome {
     /// Number of products with the Gram matrix.
     pub products: usize,
-    pub relative_gradient: f64,
+    pub(crate) relative_gradient: f64,
 }
 
 const MAX_STEPS: usize = 100;

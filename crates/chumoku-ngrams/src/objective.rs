@@ -36,20 +36,20 @@ pub(crate) struct LogisticObjective<'a> {
     /// The target ids of each row.
     pub labels: &'a [&'a [u32]],
     /// True for multi-label targets.
-    pub is_multi_label: bool,
+    pub(crate) is_multi_label: bool,
     /// Weight of each row.
-    pub row_weights: &'a [f32],
+    pub(crate) row_weights: &'a [f32],
     /// Number of outputs: 1 for two classes, else the number of classes or labels.
     pub outputs: usize,
     /// b₀, the bias of a class without evidence.
-    pub prior: &'a [f32],
+    pub(crate) prior: &'a [f32],
 }
 
 /// A point (weights and bias) or a direction.
 #[derive(Debug, Clone)]
 pub(crate) struct DualVector {
     /// A, which represents the weights Xᵀ A, (rows, [`LogisticObjective::width`]).
-    pub dual: Vec<f32>,
+    pub(crate) dual: Vec<f32>,
     /// G A, the scores without the bias, (rows, [`LogisticObjective::width`]).
     pub scores: Vec<f32>,
     /// (outputs)

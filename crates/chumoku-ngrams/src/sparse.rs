@@ -8,8 +8,8 @@ use chumoku_kernels::parallel;
 /// A sparse matrix in compressed rows: row i holds `indices[starts[i]..starts[i + 1]]`, ascending, with their `values`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SparseRows {
-    pub starts: Vec<usize>,
-    pub indices: Vec<u32>,
+    pub(crate) starts: Vec<usize>,
+    pub(crate) indices: Vec<u32>,
     pub values: Vec<f32>,
 }
 

@@ -38,7 +38,7 @@ pub struct NgramScheme {
     /// Minimum and maximum length of character n-grams inside a word, including its two boundaries; none if absent.
     pub inside_words: Option<(usize, usize)>,
     /// True if the start and the end of a text count as units (in n-grams of two or more).
-    pub edges: bool,
+    pub(crate) edges: bool,
     /// True if texts are [pairs](chumoku_text::row).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pairs: bool,

@@ -28,7 +28,7 @@ pub enum Init {
 
 impl Init {
     /// Returns the uniform initialization of Glorot and Bengio (2010): bound √(6 / (inputs + outputs)).
-    pub fn glorot(inputs: usize, outputs: usize) -> Init {
+    pub(crate) fn glorot(inputs: usize, outputs: usize) -> Init {
         Init::Uniform((6.0 / (inputs + outputs) as f64).sqrt())
     }
 }
@@ -269,7 +269,7 @@ impl<T: Real> Params<T> {
     }
 
     /// Returns true if a parameter is not frozen.
-    pub fn is_trained(&self, id: ParamId) -> bool {
+    pub(crate) fn is_trained(&self, id: ParamId) -> bool {
         !self.layout.entry(id).is_frozen
     }
 
@@ -371,7 +371,7 @@ impl<T: Real> Params<T> {
     ///
     /// # Panics
     /// If the parameter is frozen.
-    pub fn slice_mut(&mut self, id: ParamId) -> &mut [T] {
+    pub(crate) fn slice_mut(&mut self, id: ParamId) -> &mut [T] {
         assert!(self.is_trained(id), "the parameter is frozen and cannot be changed");
         self.packed[self.layout.entry_indices[id.0]].iter_mut().for_each(|packed| drop(packed.take()));
         &mut self.values[self.layout.entry(id).range.clone()]

@@ -46,7 +46,7 @@ impl Sampling {
     ///
     /// # Errors
     /// If a setting is out of range, or a logit is NaN.
-    pub fn candidates(&self, logits: &[f32]) -> Result<Vec<(u32, f64)>> {
+    pub(crate) fn candidates(&self, logits: &[f32]) -> Result<Vec<(u32, f64)>> {
         self.check()?;
         if logits.iter().any(|x| x.is_nan()) {
             return Err(Error::NanLogit);

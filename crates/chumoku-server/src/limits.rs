@@ -26,7 +26,7 @@ pub struct Limits {
     /// Maximum number of texts in a batch.
     pub batch_texts: usize,
     /// Maximum number of characters in a batch.
-    pub batch_characters: usize,
+    pub(crate) batch_characters: usize,
     /// Time that a batch waits for requests that are still being read.
     pub gather: Duration,
     /// Maximum time for a client to send a request's head, to send its body, and to take the next bytes of an answer.

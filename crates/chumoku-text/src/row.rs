@@ -12,7 +12,7 @@
 //!   always divides into the parts that it was built from.
 //! - [`texts`], [`without_columns`] and [`column_values`] take rows apart without copying. Both texts of a pair lie in
 //!   one string, so spans of tokens are byte ranges of the row.
-//! - [`display`] and [`with_visible_columns`] format rows for users and messages.
+//! - [`display`] and `with_visible_columns` format rows for users and messages.
 //!
 //! A row needs one allocation, and its parts need none. Functions that read no pairs and no feature columns take a
 //! `&str`, because the joined form of a single text is the text itself.
@@ -125,7 +125,7 @@ pub fn without_columns(row: &str) -> &str {
 
 /// Returns whether a row has feature values.
 #[must_use]
-pub fn has_columns(row: &str) -> bool {
+pub(crate) fn has_columns(row: &str) -> bool {
     row.contains(COLUMN_SEPARATOR)
 }
 
@@ -142,7 +142,7 @@ pub fn column_value(row: &str, index: usize) -> &str {
 
 /// Converts the feature values of a row to a part of its text, so that they count when texts are compared.
 #[must_use]
-pub fn with_visible_columns(row: &str) -> String {
+pub(crate) fn with_visible_columns(row: &str) -> String {
     row.replace(COLUMN_SEPARATOR, " | ")
 }
 

@@ -17,10 +17,10 @@ pub struct CountReport {
     /// Sizes of the network.
     pub config: CountConfig,
     /// Counts for these sizes.
-    pub count: NetworkCost,
+    pub(crate) count: NetworkCost,
     /// Networks of the same width and number of layers for comparison; may be empty. A recurrent network is compared
     /// with attention alone or a transformer, and the reverse.
-    pub side_by_side: Vec<NetworkCost>,
+    pub(crate) side_by_side: Vec<NetworkCost>,
     /// Name and counts of the model folder that the sizes come from, if any.
     pub model: Option<(String, ModelSize)>,
 }

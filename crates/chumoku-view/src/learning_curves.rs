@@ -12,7 +12,7 @@ pub struct LearningCurves {
     /// Name of the model's folder, without its path.
     pub model: String,
     /// The logged losses and evaluations in the order of the steps.
-    pub records: Vec<LogRecord>,
+    pub(crate) records: Vec<LogRecord>,
 }
 
 /// Number of evaluations from which the curves show evaluations alone. Fewer would not show how the loss falls.

@@ -125,16 +125,16 @@ pub use doctor::doctor_to_html;
 pub use errors::{errors_to_html, render_errors};
 pub use explanation_figures::{AlignmentFigures, ExplanationFigures, HeadOrder};
 pub use figure::{
-    AttentionLine, AttentionLines, BlockRole, ColorScale, ColoredText, Content, CurvePanels, Curves, Figure,
-    FigureAxis, FigureTable, Heatmap, HeatmapGrid, KeyScore, MapBlock, NetworkMap, NodeOutcome, Scatter,
-    ScoreBreakdown, SearchTree, TreeNode, figures_to_html,
+    AttentionLine, AttentionLines, ColorScale, ColoredText, Content, CurvePanels, Curves, Figure, FigureAxis,
+    FigureTable, Heatmap, HeatmapGrid, KeyScore, MapBlock, NetworkMap, Scatter, ScoreBreakdown, SearchTree,
+    figures_to_html,
 };
 pub use film::{Film, film_to_html};
 pub use html::{alignment_to_html, framed_hashes, shared_style, to_html};
 pub use learning_curves::{LearningCurves, sparkline};
 #[cfg(feature = "pictures")]
 pub use picture::Fonts;
-pub use picture::{Paint, Rgb, Scene, SceneItem, SceneText, TextAnchor, Theme};
+pub use picture::{Paint, Scene, SceneItem, SceneText, TextAnchor, Theme};
 pub use positions::PositionalEncoding;
 pub use reconstruction::ReconstructionCurves;
 pub use saturation::{SATURATION_WIDTHS, Saturation, SoftmaxState};

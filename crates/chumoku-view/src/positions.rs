@@ -81,7 +81,7 @@ impl PositionalEncoding {
 
     /// Creates a learned encoding from a table of (positions, d_model).
     #[must_use]
-    pub fn learned(name: &str, table: Array2<f32>) -> PositionalEncoding {
+    pub(crate) fn learned(name: &str, table: Array2<f32>) -> PositionalEncoding {
         PositionalEncoding {
             name: [format!("{name}: learned positions"), format!("{name}: 学習された位置埋め込み")],
             table,
@@ -158,12 +158,6 @@ impl PositionalEncoding {
     #[must_use]
     pub fn table(&self) -> &Array2<f32> {
         &self.table
-    }
-
-    /// Returns the wavelength of each pair of dimensions, in positions; empty for a learned encoding.
-    #[must_use]
-    pub fn wavelengths(&self) -> &[f64] {
-        &self.wavelengths
     }
 
     /// Chooses the dimensions that the heatmap and the curves draw, from 0.
@@ -402,9 +396,9 @@ mod tests {
         // The pairs of eight dimensions have the wavelengths 2π, 2π·10, 2π·100 and 2π·1000.
         let encoding = PositionalEncoding::sinusoidal(64, 8);
         for (i, expected) in [TAU, 10.0 * TAU, 100.0 * TAU, 1000.0 * TAU].into_iter().enumerate() {
-            assert!((encoding.wavelengths()[i] / expected - 1.0).abs() < 1e-12);
+            assert!((encoding.wavelengths[i] / expected - 1.0).abs() < 1e-12);
             for position in 0..64 {
-                let angle = TAU * position as f64 / encoding.wavelengths()[i];
+                let angle = TAU * position as f64 / encoding.wavelengths[i];
                 assert!((f64::from(encoding.table()[[position, 2 * i]]) - angle.sin()).abs() < 1e-6);
                 assert!((f64::from(encoding.table()[[position, 2 * i + 1]]) - angle.cos()).abs() < 1e-6);
             }
@@ -418,8 +412,7 @@ mod tests {
             let Content::Heatmap(map) = encoding.similarity(Lang::En).content else { panic!("a map") };
             for distance in 0..20 {
                 let first = map.value(0, distance).unwrap();
-                let expected: f64 =
-                    encoding.wavelengths().iter().map(|w| (TAU * distance as f64 / w).cos() / 3.0).sum();
+                let expected: f64 = encoding.wavelengths.iter().map(|w| (TAU * distance as f64 / w).cos() / 3.0).sum();
                 assert!((f64::from(first) - expected).abs() < 1e-6);
                 for i in 0..20 - distance {
                     assert!((map.value(i, i + distance).unwrap() - first).abs() < 1e-6);
@@ -476,7 +469,7 @@ mod tests {
             let heads = HeadsMut::bhld(x.as_slice_mut().unwrap(), [1, 1, length, d]).unwrap();
             rotary.rotate(heads, None, RotationDirection::Forward).unwrap();
             for position in 0..length {
-                let angle = TAU * position as f64 / encoding.wavelengths()[i];
+                let angle = TAU * position as f64 / encoding.wavelengths[i];
                 let expected = [(first, angle.cos()), (second, angle.sin())];
                 for (column, expected) in expected {
                     assert!((f64::from(x[[position, column]]) - expected).abs() < 1e-6, "{label}");

@@ -132,20 +132,17 @@ pub(crate) use chumoku_ngrams::{calendar, feature_columns};
 pub use chumoku_nn::{Error as NnError, attention, count, decoding, layers as nn, models, params, sampling};
 pub(crate) use chumoku_text::checksum;
 #[doc(hidden)]
-pub use chumoku_text::sorting;
 pub use chumoku_text::{
-    Lang, data, failpoint, lang, memory, metrics, output, row, set_lang, signals, tokens as text, tr,
+    Lang, data, failpoint, lang, memory, metrics, output, row, set_lang, signals, sorting, tokens as text, tr,
 };
 pub use crf::TaggerBlend;
 pub use error::{Error, Result};
 pub use inference::stages;
 pub use model_folder::{ModelKind, has_checkpoints, is_model_folder, model_file, model_fingerprint, read_model_folder};
 pub use prediction::Prediction;
-pub use prediction::abstention::{
-    AbstentionCalibration, CoveragePoint, LevelConfidences, PrecisionThreshold, deepest_confident_level,
-    risks_by_coverage,
-};
-pub use prediction::class_thresholds::ClassThresholds;
+pub use prediction::abstention::CoveragePoint;
+pub(crate) use prediction::abstention::deepest_confident_level;
+pub use prediction::abstention::{AbstentionCalibration, LevelConfidences, PrecisionThreshold, risks_by_coverage};
 pub use prediction::decision_rule::{DecisionRule, Optimize};
 pub use prediction::target::PredictionTarget;
 pub use pretrained::ChatMessage;

@@ -36,7 +36,7 @@ fn multiply_or_zero(x: f64, factor: f64) -> f64 {
 
 /// Computes the activation of every value, `y = f(x)`: ReLU `max(0, x)`, GELU `x Φ(x)`, its tanh approximation
 /// `x/2 (1 + tanh(√(2/π) (x + 0.044715 x³)))`, or SiLU `x σ(x)`.
-pub fn activation_forward<T: Real>(kind: Activation, x: &[T], y: &mut [T]) {
+pub(crate) fn activation_forward<T: Real>(kind: Activation, x: &[T], y: &mut [T]) {
     for (&x, y) in x.iter().zip(y) {
         *y = T::round_from(value_and_slope(kind, x.to_f64()).0);
     }
@@ -44,14 +44,14 @@ pub fn activation_forward<T: Real>(kind: Activation, x: &[T], y: &mut [T]) {
 
 /// Computes the gradient `dx = dy f′(x)`. The slope is `[x > 0]` for ReLU and `Φ(x) + x φ(x)` for GELU. For `x σ(u)`,
 /// which includes SiLU and the tanh approximation of GELU, it is `σ(u) + x u′ σ(u) σ(−u)`.
-pub fn activation_backward<T: Real>(kind: Activation, x: &[T], dy: &[T], dx: &mut [T]) {
+pub(crate) fn activation_backward<T: Real>(kind: Activation, x: &[T], dy: &[T], dx: &mut [T]) {
     for ((&x, &dy), dx) in x.iter().zip(dy).zip(dx) {
         *dx = dy * T::round_from(value_and_slope(kind, x.to_f64()).1.iter().sum());
     }
 }
 
 /// Computes the gated product `y = f(g) u` of rows that hold g and then u, with `width` values each.
-pub fn gated_forward<T: Real>(kind: Activation, x: &[T], width: usize, y: &mut [T]) {
+pub(crate) fn gated_forward<T: Real>(kind: Activation, x: &[T], width: usize, y: &mut [T]) {
     for (x, y) in x.chunks_exact(2 * width).zip(y.chunks_exact_mut(width)) {
         let (g, u) = x.split_at(width);
         activation_forward(kind, g, y);
@@ -60,7 +60,7 @@ pub fn gated_forward<T: Real>(kind: Activation, x: &[T], width: usize, y: &mut [
 }
 
 /// Computes its gradients `dg = dy u f′(g)` and `du = dy f(g)`, in rows of both.
-pub fn gated_backward<T: Real>(kind: Activation, x: &[T], width: usize, dy: &[T], dx: &mut [T]) {
+pub(crate) fn gated_backward<T: Real>(kind: Activation, x: &[T], width: usize, dy: &[T], dx: &mut [T]) {
     let rows = x.chunks_exact(2 * width).zip(dy.chunks_exact(width));
     for ((x, dy), dx) in rows.zip(dx.chunks_exact_mut(2 * width)) {
         let ((g, u), (dg, du)) = (x.split_at(width), dx.split_at_mut(width));

@@ -271,12 +271,12 @@ impl<'a, T> HeadsMut<'a, T> {
         .check_no_overlap("attention: view to write"));
 
     /// Returns a read-only view of the same data.
-    pub fn as_heads(&self) -> Heads<'_, T> {
+    pub(crate) fn as_heads(&self) -> Heads<'_, T> {
         Heads { data: self.data, layout: self.layout }
     }
 
     /// Reborrows the view for a shorter lifetime.
-    pub fn reborrow(&mut self) -> HeadsMut<'_, T> {
+    pub(crate) fn reborrow(&mut self) -> HeadsMut<'_, T> {
         HeadsMut { data: self.data, layout: self.layout }
     }
 

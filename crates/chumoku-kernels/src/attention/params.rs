@@ -301,7 +301,7 @@ pub(super) fn check_same_shape<T>(
 
 /// The destination of the results of the forward pass.
 #[derive(Debug)]
-pub struct ForwardOutputs<'a, T: Element> {
+pub(crate) struct ForwardOutputs<'a, T: Element> {
     pub(crate) output: HeadsMut<'a, T>,
     pub(crate) log_sum_exp: Option<&'a mut [T::Sum]>,
 }

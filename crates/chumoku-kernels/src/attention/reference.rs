@@ -23,9 +23,9 @@ pub struct AttentionRow {
     /// The weight of each key, before dropout: (keys,).
     pub weights: Vec<f64>,
     /// The weight of the sink; 0 without one.
-    pub sink: f64,
+    pub(crate) sink: f64,
     /// The dropout factor of each weight, 1 without dropout: (keys,).
-    pub dropout_factors: Vec<f64>,
+    pub(crate) dropout_factors: Vec<f64>,
     /// The weighted sum of the values: (value dim,).
     pub output: Vec<f64>,
     /// ln Σ exp(score); −∞ if there is nothing to attend to.
@@ -109,7 +109,7 @@ fn dropout_factors<S>(problem: &AttentionParams<S>, s: usize, h: usize, i: usize
 }
 
 /// Computes output and log-sum-exp of every query.
-pub fn attention_forward<T: Element>(args: &Attention<T>, mut results: ForwardOutputs<T>) {
+pub(crate) fn attention_forward<T: Element>(args: &Attention<T>, mut results: ForwardOutputs<T>) {
     for s in 0..args.query.sequences() {
         for h in 0..args.query.heads() {
             for i in 0..args.query.length(s) {
@@ -128,15 +128,15 @@ pub fn attention_forward<T: Element>(args: &Attention<T>, mut results: ForwardOu
 #[derive(Clone, Debug)]
 pub struct RowGradients {
     /// d score of each key: (keys,). `None` for masked keys.
-    pub d_scores: Vec<Option<f64>>,
+    pub(crate) d_scores: Vec<Option<f64>>,
     /// d (scale · q·k) of each key, 0 for masked keys: (keys,).
-    pub d_products: Vec<f64>,
+    pub(crate) d_products: Vec<f64>,
     /// The weights after dropout: (keys,).
-    pub dropped_weights: Vec<f64>,
+    pub(crate) dropped_weights: Vec<f64>,
     /// Gradient of the query: (dim,).
     pub d_query: Vec<f64>,
     /// Gradient of the sink.
-    pub d_sink: f64,
+    pub(crate) d_sink: f64,
 }
 
 /// Computes the gradients from query `i` of head `h` in sequence `s` with respect to itself, its scores and its sink.
@@ -176,7 +176,11 @@ pub fn attention_row_backward<T: Element>(
 }
 
 /// Computes the gradients of attention.
-pub fn attention_backward<T: Element>(args: &Attention<T>, saved: BackwardInputs<T>, mut gradients: Gradients<T>) {
+pub(crate) fn attention_backward<T: Element>(
+    args: &Attention<T>,
+    saved: BackwardInputs<T>,
+    mut gradients: Gradients<T>,
+) {
     let (dim, value_dim) = (args.key.dim(), args.value.dim());
     let mut d_mask = gradients.mask.as_ref().map(|d| vec![0.0; d.len()]);
     let mut d_sinks = vec![0.0; args.query.heads()];

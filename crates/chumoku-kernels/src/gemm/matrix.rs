@@ -120,7 +120,7 @@ impl<'a, T: Copy> MatMut<'a, T> {
     }
 
     /// Returns the number of columns.
-    pub fn cols(&self) -> usize {
+    pub(crate) fn cols(&self) -> usize {
         self.cols
     }
 
@@ -131,7 +131,7 @@ impl<'a, T: Copy> MatMut<'a, T> {
 
     /// Returns row `row`.
     #[inline(always)]
-    pub fn row_mut(&mut self, row: usize) -> &mut [T] {
+    pub(crate) fn row_mut(&mut self, row: usize) -> &mut [T] {
         assert!(row < self.rows);
         let start = row * self.row_stride;
         &mut self.data[start..start + self.cols]

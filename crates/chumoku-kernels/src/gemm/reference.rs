@@ -23,7 +23,7 @@ pub fn gemm<T: Real>(a: MatRef<T>, b: MatRef<T>, start: OutputInit<T>, mut c: Ma
 }
 
 /// Computes the matrix product and its epilogue, `epilogue(bias + A·B)`.
-pub fn fused_gemm<T: Real>(p: FusedGemm<T>) -> Vec<T> {
+pub(crate) fn fused_gemm<T: Real>(p: FusedGemm<T>) -> Vec<T> {
     let shape = (p.a.rows(), p.b.matrix().cols());
     let start = p.init();
     let drop = |c: &mut [T], dropout: Option<Dropout>| {

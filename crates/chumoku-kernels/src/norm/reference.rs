@@ -5,7 +5,7 @@ use crate::number::Real;
 
 /// Computes `y = γ (x − mean)/√(variance + ε) + β` over rows with the length of γ; β is optional.
 #[doc(hidden)]
-pub fn layer_norm_forward<T: Real>(f: LayerNormForward<T>) -> LayerNormOutput<T> {
+pub(crate) fn layer_norm_forward<T: Real>(f: LayerNormForward<T>) -> LayerNormOutput<T> {
     let n = f.gamma.len();
     let (mut y, mut means, mut inverse_deviation) = (Vec::new(), Vec::new(), Vec::new());
     for x in f.x.chunks_exact(n) {
@@ -23,7 +23,7 @@ pub fn layer_norm_forward<T: Real>(f: LayerNormForward<T>) -> LayerNormOutput<T>
 /// Returns `dx = residual + inverse (g − mean(g) − x̂ mean(g x̂))` with g = dy γ. Adds `dy x̂` to dγ, and dy to dβ if
 /// it exists.
 #[doc(hidden)]
-pub fn layer_norm_backward<T: Real>(
+pub(crate) fn layer_norm_backward<T: Real>(
     b: LayerNormBackward<T>,
     d_gamma: &mut [T],
     mut d_beta: Option<&mut [T]>,
@@ -48,7 +48,7 @@ pub fn layer_norm_backward<T: Real>(
 }
 
 /// Computes `y = γ x / √(mean(x²) + ε)` over rows with the length of γ.
-pub fn rms_norm_forward<T: Real>(x: &[T], gamma: &[T], epsilon: T) -> RmsNormOutput<T> {
+pub(crate) fn rms_norm_forward<T: Real>(x: &[T], gamma: &[T], epsilon: T) -> RmsNormOutput<T> {
     let n = gamma.len();
     let (mut y, mut inverse_rms) = (Vec::with_capacity(x.len()), Vec::new());
     for x in x.chunks_exact(n) {
@@ -60,7 +60,7 @@ pub fn rms_norm_forward<T: Real>(x: &[T], gamma: &[T], epsilon: T) -> RmsNormOut
 }
 
 /// Returns `dx = residual + inverse (g − x̂ mean(g x̂))` with g = dy γ and x̂ = x inverse. Adds `dy x̂` to dγ.
-pub fn rms_norm_backward<T: Real>(b: RmsNormBackward<T>, d_gamma: &mut [T]) -> Vec<T> {
+pub(crate) fn rms_norm_backward<T: Real>(b: RmsNormBackward<T>, d_gamma: &mut [T]) -> Vec<T> {
     let n = b.gamma.len();
     let mut dx = Vec::with_capacity(b.x.len());
     for (row, (x, dy)) in b.x.chunks_exact(n).zip(b.dy.chunks_exact(n)).enumerate() {

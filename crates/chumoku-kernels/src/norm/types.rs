@@ -14,11 +14,11 @@ pub struct LayerNormOutput<T> {
 
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
-pub struct LayerNormForward<'a, T> {
+pub(crate) struct LayerNormForward<'a, T> {
     pub x: &'a [T],
-    pub gamma: &'a [T],
-    pub beta: Option<&'a [T]>,
-    pub epsilon: T,
+    pub(crate) gamma: &'a [T],
+    pub(crate) beta: Option<&'a [T]>,
+    pub(crate) epsilon: T,
 }
 
 /// The backward pass of layer normalization, including the gradient of the residual connection around it.

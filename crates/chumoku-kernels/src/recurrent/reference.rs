@@ -5,17 +5,17 @@ use crate::gemm::{MatMut, MatRef, Rhs};
 use crate::number::Real;
 
 /// Computes the sigmoid function, `1 / (1 + e⁻ˣ)`.
-pub fn sigmoid<T: Real>(x: T) -> T {
+pub(crate) fn sigmoid<T: Real>(x: T) -> T {
     T::ONE / (T::ONE + (-x).exp())
 }
 
 /// Computes the hyperbolic tangent.
-pub fn tanh<T: Real>(x: T) -> T {
+pub(crate) fn tanh<T: Real>(x: T) -> T {
     T::round_from(x.to_f64().tanh())
 }
 
 /// Runs the cell with the formulas of [`RecurrentCell`]. The projections x are overwritten by the gates.
-pub fn recurrent_forward<T: Real>(
+pub(crate) fn recurrent_forward<T: Real>(
     r: &Recurrence<'_>,
     weight: Rhs<'_, T>,
     bias: &[T],
@@ -65,7 +65,7 @@ pub fn recurrent_forward<T: Real>(
 }
 
 /// Runs backward through time: each step passes the gradients of its output and state to the previous step.
-pub fn recurrent_backward<T: Real>(
+pub(crate) fn recurrent_backward<T: Real>(
     r: &Recurrence<'_>,
     weight: Rhs<'_, T>,
     trace: &RecurrentActivations<T>,

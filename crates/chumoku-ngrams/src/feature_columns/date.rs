@@ -5,17 +5,17 @@ use crate::calendar::{Date, ERAS, MONTHS};
 /// A date, and the hour if a time is given.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DateHour {
-    pub date: Date,
+    pub(crate) date: Date,
     /// 0 to 23.
-    pub hour: Option<u32>,
+    pub(crate) hour: Option<u32>,
 }
 
 /// A parsed date.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ParsedDate {
-    pub date_hour: DateHour,
+    pub(crate) date_hour: DateHour,
     /// The first two numbers of a date such as 31/12/2024, whose order is ambiguous.
-    pub ambiguous: Option<[i64; 2]>,
+    pub(crate) ambiguous: Option<[i64; 2]>,
 }
 
 impl DateHour {

@@ -53,7 +53,7 @@ pub struct FeatureColumn {
     /// The name, as requested by the user.
     pub name: String,
     /// The kind of values, with their statistics.
-    pub kind: FeatureColumnKind,
+    pub(crate) kind: FeatureColumnKind,
 }
 
 /// The kind of a feature column, with its training statistics.
@@ -203,7 +203,7 @@ impl FeatureColumn {
     }
 
     /// Returns the number of features of the column.
-    pub fn num_features(&self) -> usize {
+    pub(crate) fn num_features(&self) -> usize {
         1 + match &self.kind {
             FeatureColumnKind::Number { steps, .. } => 2 + steps.len(),
             FeatureColumnKind::Category { values } => values.len() + 1,
@@ -270,12 +270,18 @@ fn format_short(x: f64) -> String {
 }
 
 /// Returns the number of features of all columns.
-pub fn num_features(columns: &[FeatureColumn]) -> usize {
+pub(crate) fn num_features(columns: &[FeatureColumn]) -> usize {
     columns.iter().map(FeatureColumn::num_features).sum()
 }
 
 /// Appends the features of a row's column values, multiplied by `scale`. Absent values are missing.
-pub fn push_features(columns: &[FeatureColumn], scale: f32, row: &str, indices: &mut Vec<u32>, values: &mut Vec<f32>) {
+pub(crate) fn push_features(
+    columns: &[FeatureColumn],
+    scale: f32,
+    row: &str,
+    indices: &mut Vec<u32>,
+    values: &mut Vec<f32>,
+) {
     let mut cells = row::column_values(row);
     let mut first = 0;
     for column in columns {

@@ -231,7 +231,7 @@ pub struct StepCost {
     /// Bytes of the result, which an unfused program holds.
     pub held: u128,
     /// True if a fused kernel avoids holding the result.
-    pub is_fused_away: bool,
+    pub(crate) is_fused_away: bool,
 }
 
 /// The cost of a whole network.

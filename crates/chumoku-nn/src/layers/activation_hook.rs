@@ -6,7 +6,7 @@ use ndarray::Array2;
 
 /// A place in an encoder whose values a hook receives. Layers count from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ActivationSite {
+pub(crate) enum ActivationSite {
     /// The residual stream before this layer; after the last layer, with the number of layers: (tokens, d_model).
     Residual(usize),
     /// The outputs of a layer's heads side by side, before W_O: (tokens, heads · value width).
@@ -18,7 +18,7 @@ pub enum ActivationSite {
 }
 
 /// A function that receives the values at every site in turn, and may change them.
-pub type ActivationHook<'a, T> = &'a mut dyn FnMut(ActivationSite, &mut Array2<T>);
+pub(crate) type ActivationHook<'a, T> = &'a mut dyn FnMut(ActivationSite, &mut Array2<T>);
 
 /// Adds the residual to a sublayer's output after a hook has seen it.
 pub(super) fn add_residual<T: Real>(y: &mut Array2<T>, epilogue: &Epilogue<'_, T>) -> Result<()> {

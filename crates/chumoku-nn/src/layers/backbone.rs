@@ -23,7 +23,7 @@ pub enum BackboneKind {
 
 impl BackboneKind {
     /// Returns the name for command lines.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             BackboneKind::Transformer => "transformer",
             BackboneKind::Recurrent(cell) => cell.name(),
@@ -48,7 +48,7 @@ impl Serialize for BackboneKind {
     }
 }
 
-/// The sizes and options of a [`Backbone`]. In files, a configuration with a `cell` is recurrent.
+/// The sizes and options of a `Backbone`. In files, a configuration with a `cell` is recurrent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 #[allow(clippy::large_enum_variant, reason = "a model has only one")]
@@ -221,7 +221,7 @@ impl BackboneConfig {
 
 /// The network between embeddings and pooling.
 #[derive(Clone, Debug)]
-pub enum Backbone {
+pub(crate) enum Backbone {
     /// A transformer encoder.
     Transformer(Encoder),
     /// A recurrent network.
@@ -230,7 +230,7 @@ pub enum Backbone {
 
 /// The cache of a [`Backbone`]'s forward pass.
 #[derive(Clone, Debug)]
-pub enum BackboneCache<T> {
+pub(crate) enum BackboneCache<T> {
     /// The cache of a transformer encoder.
     Transformer(EncoderCache<T>),
     /// The cache of a recurrent network.
@@ -242,7 +242,7 @@ impl Backbone {
     ///
     /// # Errors
     /// If heads do not divide d_model.
-    pub fn new(builder: &mut Builder, config: &BackboneConfig) -> Result<Self> {
+    pub(crate) fn new(builder: &mut Builder, config: &BackboneConfig) -> Result<Self> {
         Ok(match config {
             BackboneConfig::Transformer(c) => Backbone::Transformer(builder.scope("encoder", |b| Encoder::new(b, c))?),
             BackboneConfig::Recurrent(c) => Backbone::Recurrent(builder.scope("recurrent", |b| Recurrent::new(b, c))),
@@ -256,7 +256,7 @@ impl Backbone {
     ///
     /// # Errors
     /// If the shapes do not match.
-    pub fn forward<T: Real>(
+    pub(crate) fn forward<T: Real>(
         &self,
         p: &Params<T>,
         x: Array2<T>,
@@ -279,7 +279,7 @@ impl Backbone {
     ///
     /// # Errors
     /// If the shapes do not match.
-    pub fn infer<T: Real>(&self, p: &Params<T>, x: Array2<T>, offsets: &Offsets) -> Result<Array2<T>> {
+    pub(crate) fn infer<T: Real>(&self, p: &Params<T>, x: Array2<T>, offsets: &Offsets) -> Result<Array2<T>> {
         match self {
             Backbone::Transformer(encoder) => encoder.infer(p, x, offsets),
             Backbone::Recurrent(recurrent) => recurrent.infer(p, x, offsets),
@@ -293,7 +293,7 @@ impl Backbone {
     ///
     /// # Errors
     /// If the shapes do not match, or the cache belongs to another kind of network.
-    pub fn backward<T: Real>(
+    pub(crate) fn backward<T: Real>(
         &self,
         p: &Params<T>,
         cache: &BackboneCache<T>,

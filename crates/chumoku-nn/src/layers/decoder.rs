@@ -111,7 +111,7 @@ impl Decoder {
     ///
     /// # Errors
     /// If the shapes do not match, or memory cannot be allocated.
-    pub fn start_decoding<T: Real>(
+    pub(crate) fn start_decoding<T: Real>(
         &self,
         p: &Params<T>,
         memory: Memory<'_, T>,
@@ -149,7 +149,7 @@ impl<T: Real> DecoderState<T> {
     ///
     /// # Errors
     /// If a sequence or source does not exist.
-    pub fn select(&mut self, sequences: &[usize], sources: &[usize]) -> Result<()> {
+    pub(crate) fn select(&mut self, sequences: &[usize], sources: &[usize]) -> Result<()> {
         self.layers.iter_mut().try_for_each(|layer| layer.select(sequences, sources))
     }
 }

@@ -195,7 +195,7 @@ impl DecoderLayer {
     ///
     /// # Errors
     /// If the shapes do not match, or memory cannot be allocated.
-    pub fn start_decoding<T: Real>(
+    pub(crate) fn start_decoding<T: Real>(
         &self,
         p: &Params<T>,
         memory: Memory<'_, T>,
@@ -248,7 +248,7 @@ impl<T: Real> DecoderLayerState<T> {
     ///
     /// # Errors
     /// If a sequence or source does not exist.
-    pub fn select(&mut self, sequences: &[usize], sources: &[usize]) -> Result<()> {
+    pub(crate) fn select(&mut self, sequences: &[usize], sources: &[usize]) -> Result<()> {
         self.key_value_cache.select(sequences)?;
         self.memory.select(sources)
     }

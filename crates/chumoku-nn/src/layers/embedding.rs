@@ -32,14 +32,14 @@ impl Embedding {
     }
 
     /// Like [`Embedding::new`] without the factor √d_model, initialized with deviation 0.02.
-    pub fn unscaled(builder: &mut Builder, vocabulary: usize, d_model: usize) -> Self {
+    pub(crate) fn unscaled(builder: &mut Builder, vocabulary: usize, d_model: usize) -> Self {
         let weight = builder.add("weight", &[vocabulary, d_model], Init::Normal(0.02));
         Embedding { weight, width: d_model, scale: 1.0, output_bias: None }
     }
 
     /// Adds a trained bias of the logits: `output_bias` (1, vocabulary), starting at 0.
     #[must_use]
-    pub fn with_output_bias(self, builder: &mut Builder, vocabulary: usize) -> Self {
+    pub(crate) fn with_output_bias(self, builder: &mut Builder, vocabulary: usize) -> Self {
         Embedding { output_bias: Some(builder.add("output_bias", &[1, vocabulary], Init::Zeros)), ..self }
     }
 
@@ -85,7 +85,7 @@ impl Embedding {
     ///
     /// # Errors
     /// If `x` has another width.
-    pub fn logits<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<Array2<T>> {
+    pub(crate) fn logits<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<Array2<T>> {
         let x = contiguous(x);
         let (x, b, precision) = (x.view(), p.transposed_operand(self.weight), p.precision());
         let bias = self.output_bias.map(|bias| p.slice(bias));
@@ -106,7 +106,7 @@ impl Embedding {
     ///
     /// # Errors
     /// If there are no tokens, a label is not in the vocabulary, or the shapes do not match.
-    pub fn loss<T: Real>(
+    pub(crate) fn loss<T: Real>(
         &self,
         p: &Params<T>,
         x: ArrayView2<'_, T>,

@@ -67,7 +67,7 @@ impl Encoder {
     ///
     /// # Errors
     /// If the shapes do not match.
-    pub fn infer<T: Real>(&self, p: &Params<T>, mut x: Array2<T>, offsets: &Offsets) -> Result<Array2<T>> {
+    pub(crate) fn infer<T: Real>(&self, p: &Params<T>, mut x: Array2<T>, offsets: &Offsets) -> Result<Array2<T>> {
         for layer in &self.layers {
             x = layer.forward(p, x, offsets, Mode::Eval)?.0;
         }
@@ -82,7 +82,7 @@ impl Encoder {
     ///
     /// # Errors
     /// If the shapes do not match.
-    pub fn run_with_hook<T: Real>(
+    pub(crate) fn run_with_hook<T: Real>(
         &self,
         p: &Params<T>,
         mut x: Array2<T>,
@@ -102,7 +102,7 @@ impl Encoder {
     ///
     /// # Errors
     /// If the shapes do not match.
-    pub fn normalize<T: Real>(&self, p: &Params<T>, x: Array2<T>) -> Result<Array2<T>> {
+    pub(crate) fn normalize<T: Real>(&self, p: &Params<T>, x: Array2<T>) -> Result<Array2<T>> {
         Ok(self.norm.forward(p, x)?.0)
     }
 
@@ -111,7 +111,12 @@ impl Encoder {
     ///
     /// # Errors
     /// If the shapes do not match.
-    pub fn hidden_states<T: Real>(&self, p: &Params<T>, x: Array2<T>, offsets: &Offsets) -> Result<Vec<Array2<T>>> {
+    pub(crate) fn hidden_states<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: Array2<T>,
+        offsets: &Offsets,
+    ) -> Result<Vec<Array2<T>>> {
         let mut states = vec![x];
         for layer in &self.layers {
             let last = states[states.len() - 1].clone();

@@ -84,12 +84,12 @@ pub enum FeedForwardKind {
 
 impl FeedForwardKind {
     /// Returns true if a second product multiplies the activation.
-    pub fn is_gated(self) -> bool {
+    pub(crate) fn is_gated(self) -> bool {
         self != FeedForwardKind::Plain
     }
 
     /// Returns true if the linear layers have biases.
-    pub fn has_bias(self) -> bool {
+    pub(crate) fn has_bias(self) -> bool {
         self != FeedForwardKind::Gated
     }
 }
@@ -146,7 +146,7 @@ impl EncoderConfig {
     }
 
     /// Returns the activation with the configured name.
-    pub fn activation(&self) -> Activation {
+    pub(crate) fn activation(&self) -> Activation {
         find_activation(&self.activation).unwrap_or(Activation::Gelu)
     }
 }

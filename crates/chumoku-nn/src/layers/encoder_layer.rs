@@ -138,7 +138,7 @@ impl EncoderLayer {
     ///
     /// # Errors
     /// If memory cannot be allocated.
-    pub fn key_value_cache<T: Real>(&self, sequences: usize, capacity: usize) -> Result<KeyValueCache<T>> {
+    pub(crate) fn key_value_cache<T: Real>(&self, sequences: usize, capacity: usize) -> Result<KeyValueCache<T>> {
         self.attention.key_value_cache(sequences, capacity)
     }
 
@@ -171,7 +171,7 @@ impl EncoderLayer {
     }
 
     /// The self-attention of the layer.
-    pub(crate) fn attention(&self) -> &MultiHeadAttention {
+    pub fn attention(&self) -> &MultiHeadAttention {
         &self.attention
     }
 }

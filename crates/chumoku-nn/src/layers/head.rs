@@ -7,7 +7,7 @@ use chumoku_kernels::{Activation, Real, activation_backward, activation_forward}
 use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
 
-/// The activation between the two linear layers of a [`ClassifierHead`].
+/// The activation between the two linear layers of a `ClassifierHead`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -51,7 +51,7 @@ impl HeadActivation {
     }
 }
 
-/// The part of a [`ClassifierHead`] before its last layer: `norm(f(x Vᵀ + c))`.
+/// The part of a `ClassifierHead` before its last layer: `norm(f(x Vᵀ + c))`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DenseHeadConfig {
     /// The activation f.
@@ -72,7 +72,7 @@ impl DenseHeadConfig {
 
 /// `logits = dropout(x) Wᵀ + b`, or with a dense layer before it, `dropout(norm(f(x Vᵀ + c))) Wᵀ + b`.
 #[derive(Clone, Debug)]
-pub struct ClassifierHead {
+pub(crate) struct ClassifierHead {
     pub(super) dense: Option<DenseLayer>,
     pub(super) out: Linear,
     dropout: f32,
@@ -91,7 +91,7 @@ type DenseCache<T> = ([Array2<T>; 3], NormCache<T>);
 
 /// The cache of a [`ClassifierHead`]'s forward pass.
 #[derive(Clone, Debug)]
-pub struct ClassifierHeadCache<T> {
+pub(crate) struct ClassifierHeadCache<T> {
     /// The cache of the dense layer, if there is one.
     dense: Option<DenseCache<T>>,
     /// The input of the last layer.
@@ -101,7 +101,7 @@ pub struct ClassifierHeadCache<T> {
 impl ClassifierHead {
     /// Adds `weight` and `bias`. With a dense layer it also adds `dense.weight`, `dense.bias` and the parameters of
     /// `norm`. `site` is the dropout site.
-    pub fn new(
+    pub(crate) fn new(
         builder: &mut Builder,
         [width, classes]: [usize; 2],
         dense: Option<DenseHeadConfig>,
@@ -131,7 +131,7 @@ impl ClassifierHead {
     ///
     /// # Errors
     /// If `x` has another width.
-    pub fn forward<T: Real>(
+    pub(crate) fn forward<T: Real>(
         &self,
         p: &Params<T>,
         x: Array2<T>,
@@ -166,7 +166,7 @@ impl ClassifierHead {
     ///
     /// # Errors
     /// If the shapes do not match.
-    pub fn backward<T: Real>(
+    pub(crate) fn backward<T: Real>(
         &self,
         p: &Params<T>,
         cache: &ClassifierHeadCache<T>,

@@ -9,7 +9,7 @@ use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Variants of [`InputEmbeddings`], in model configurations. Omitted options follow the original transformer paper.
+/// Variants of `InputEmbeddings`, in model configurations. Omitted options follow the original transformer paper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InputEmbeddingsOptions {
@@ -43,15 +43,15 @@ impl InputEmbeddingsOptions {
 
 /// The sizes of [`InputEmbeddings`].
 #[derive(Clone, Copy, Debug)]
-pub struct InputEmbeddingsConfig {
+pub(crate) struct InputEmbeddingsConfig {
     /// Number of token ids.
     pub vocab_size: usize,
     /// Width of the vectors.
-    pub d_model: usize,
+    pub(crate) d_model: usize,
     /// Positional encoding.
-    pub position: PositionKind,
+    pub(crate) position: PositionKind,
     /// The longest sequence, in tokens.
-    pub max_length: usize,
+    pub(crate) max_length: usize,
     /// Dropout of the sum.
     pub dropout: f32,
     /// Other options.
@@ -61,7 +61,7 @@ pub struct InputEmbeddingsConfig {
 /// `dropout(√d · embedding + position)` (Vaswani et al. 2017, sections 3.4 and 3.5), the same without √d (Radford et
 /// al. 2018), or `dropout(norm(embedding + position + type))` (Devlin et al. 2019, figure 2).
 #[derive(Clone, Debug)]
-pub struct InputEmbeddings {
+pub(crate) struct InputEmbeddings {
     embedding: Embedding,
     position: PositionEncoding,
     token_type: Option<TokenTypes>,
@@ -97,7 +97,7 @@ impl TokenTypes {
 
 /// The cache of the forward pass of [`InputEmbeddings`].
 #[derive(Clone, Debug)]
-pub struct InputEmbeddingsCache<T>(OptionalNormCache<T>);
+pub(crate) struct InputEmbeddingsCache<T>(OptionalNormCache<T>);
 
 /// Tokens of packed sequences.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +122,7 @@ const DROPOUT_SITE: u32 = 0;
 
 impl InputEmbeddings {
     /// Adds `embedding`, `position`, `token_type` and `input_norm`, as far as configured.
-    pub fn new(builder: &mut Builder, config: &InputEmbeddingsConfig) -> Self {
+    pub(crate) fn new(builder: &mut Builder, config: &InputEmbeddingsConfig) -> Self {
         let InputEmbeddingsConfig { vocab_size, d_model, options, .. } = *config;
         let embedding = |b: &mut Builder| match options.is_scaled() {
             true => Embedding::new(b, vocab_size, d_model),
@@ -151,7 +151,7 @@ impl InputEmbeddings {
     }
 
     /// The table of token embeddings.
-    pub fn embedding(&self) -> &Embedding {
+    pub(crate) fn embedding(&self) -> &Embedding {
         &self.embedding
     }
 
@@ -178,7 +178,7 @@ impl InputEmbeddings {
     ///
     /// # Errors
     /// If an id, a token type or a length exceeds the model's limits, or the shapes do not match.
-    pub fn forward<T: Real>(
+    pub(crate) fn forward<T: Real>(
         &self,
         p: &Params<T>,
         tokens: Tokens<'_>,
@@ -191,7 +191,7 @@ impl InputEmbeddings {
     ///
     /// # Errors
     /// Same as for [`InputEmbeddings::forward`].
-    pub fn forward_at<T: Real>(
+    pub(crate) fn forward_at<T: Real>(
         &self,
         p: &Params<T>,
         tokens: Tokens<'_>,
@@ -234,7 +234,7 @@ impl InputEmbeddings {
     ///
     /// # Errors
     /// If the shapes do not match.
-    pub fn backward<T: Real>(
+    pub(crate) fn backward<T: Real>(
         &self,
         p: &Params<T>,
         tokens: Tokens<'_>,

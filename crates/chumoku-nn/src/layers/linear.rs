@@ -21,7 +21,7 @@ impl Linear {
     }
 
     /// Like [`Linear::new`], with another initialization of the weight.
-    pub fn with_init(builder: &mut Builder, inputs: usize, outputs: usize, bias: bool, init: Init) -> Self {
+    pub(crate) fn with_init(builder: &mut Builder, inputs: usize, outputs: usize, bias: bool, init: Init) -> Self {
         let weight = builder.add("weight", &[outputs, inputs], init);
         let bias = bias.then(|| builder.add("bias", &[outputs], Init::Zeros));
         Linear { weight, bias, outputs }

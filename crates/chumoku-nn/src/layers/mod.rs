@@ -55,9 +55,10 @@ mod rotary;
 mod sublayer;
 mod trace;
 
-pub use activation_hook::{ActivationHook, ActivationSite};
+pub(crate) use activation_hook::{ActivationHook, ActivationSite};
 pub use alibi::alibi_slopes;
-pub use backbone::{Backbone, BackboneCache, BackboneConfig, BackboneKind};
+pub(crate) use backbone::{Backbone, BackboneCache};
+pub use backbone::{BackboneConfig, BackboneKind};
 pub use decoder::{Decoder, DecoderCache, DecoderState};
 pub use decoder_layer::{DecoderGradients, DecoderInput, DecoderLayer, DecoderLayerCache, DecoderLayerState, Memory};
 pub use dropout::{DropoutSeed, Mode};
@@ -66,16 +67,17 @@ pub use encoder::{Encoder, EncoderCache};
 pub use encoder_config::{ACTIVATIONS, EncoderConfig, FeedForwardKind, LayerOptions, LocalLayers};
 pub use encoder_layer::{EncoderLayer, EncoderLayerCache};
 pub use feed_forward::{FeedForward, FeedForwardCache};
-pub use head::{ClassifierHead, ClassifierHeadCache, DenseHeadConfig, HeadActivation};
-pub use input_embeddings::{
-    InputEmbeddings, InputEmbeddingsCache, InputEmbeddingsConfig, InputEmbeddingsOptions, Tokens,
-};
+pub(crate) use head::{ClassifierHead, ClassifierHeadCache};
+pub use head::{DenseHeadConfig, HeadActivation};
+pub(crate) use input_embeddings::{InputEmbeddings, InputEmbeddingsCache, InputEmbeddingsConfig};
+pub use input_embeddings::{InputEmbeddingsOptions, Tokens};
 pub use linear::Linear;
 pub use multi_head_attention::{
-    AttentionBias, AttentionInput, AttentionMatrices, AttentionOptions, InputGradients, MultiHeadAttention,
-    MultiHeadAttentionCache, MultiHeadAttentionConfig, ProjectedMemory,
+    AttentionBias, AttentionInput, AttentionMatrices, AttentionOptions, MultiHeadAttention, MultiHeadAttentionCache,
+    MultiHeadAttentionConfig, ProjectedMemory,
 };
-pub use norm::{LayerNorm, LayerNormCache, Norm, NormCache, NormKind, NormOrder, RmsNorm, RmsNormCache};
+pub use norm::{LayerNorm, LayerNormCache, NormKind, NormOrder, RmsNorm, RmsNormCache};
+pub(crate) use norm::{Norm, NormCache};
 pub use pooling::{Pooling, PoolingCache};
 pub use position::{PositionEncoding, PositionKind, sinusoidal, sinusoidal_halves};
 pub use recurrent::{Recurrent, RecurrentCache, RecurrentConfig};

@@ -36,7 +36,7 @@ pub enum NormKind {
 
 /// The normalization of a layer.
 #[derive(Clone, Debug)]
-pub enum Norm {
+pub(crate) enum Norm {
     /// Layer norm, with mean and deviation.
     Layer(LayerNorm),
     /// RMS norm, with the root mean square.
@@ -47,7 +47,7 @@ pub enum Norm {
 
 /// The cache of a [`Norm`]'s forward pass.
 #[derive(Clone, Debug)]
-pub enum NormCache<T> {
+pub(crate) enum NormCache<T> {
     /// The cache of layer norm.
     Layer(LayerNormCache<T>),
     /// The cache of RMS norm.
@@ -88,7 +88,7 @@ impl OptionalNorm {
 
 impl Norm {
     /// Adds the parameters of a normalization to the model.
-    pub fn new(builder: &mut Builder, kind: NormKind, width: usize, epsilon: f64) -> Self {
+    pub(crate) fn new(builder: &mut Builder, kind: NormKind, width: usize, epsilon: f64) -> Self {
         match kind {
             NormKind::Layer => Norm::Layer(LayerNorm::with_epsilon(builder, width, epsilon)),
             NormKind::LayerWithoutBias => Norm::Layer(LayerNorm::without_bias(builder, width, epsilon)),
@@ -103,7 +103,7 @@ impl Norm {
     ///
     /// # Errors
     /// If `x` has another width.
-    pub fn forward<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<(Array2<T>, NormCache<T>)> {
+    pub(crate) fn forward<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<(Array2<T>, NormCache<T>)> {
         Ok(match self {
             Norm::Layer(norm) => {
                 let (y, cache) = norm.forward(p, x)?;
@@ -124,7 +124,7 @@ impl Norm {
     ///
     /// # Errors
     /// If the shapes do not match, or the cache belongs to another kind of norm.
-    pub fn backward<T: Real>(
+    pub(crate) fn backward<T: Real>(
         &self,
         p: &Params<T>,
         x: ArrayView2<'_, T>,
@@ -171,13 +171,13 @@ impl LayerNorm {
     }
 
     /// Like [`LayerNorm::new`], with another ε.
-    pub fn with_epsilon(builder: &mut Builder, width: usize, epsilon: f64) -> Self {
+    pub(crate) fn with_epsilon(builder: &mut Builder, width: usize, epsilon: f64) -> Self {
         let weight = builder.add("weight", &[width], Init::Ones);
         LayerNorm { weight, bias: Some(builder.add("bias", &[width], Init::Zeros)), epsilon }
     }
 
     /// Adds `weight` only.
-    pub fn without_bias(builder: &mut Builder, width: usize, epsilon: f64) -> Self {
+    pub(crate) fn without_bias(builder: &mut Builder, width: usize, epsilon: f64) -> Self {
         LayerNorm { weight: builder.add("weight", &[width], Init::Ones), bias: None, epsilon }
     }
 

@@ -94,7 +94,7 @@ impl PositionEncoding {
 
     /// Like [`PositionEncoding::new`], with `first` extra rows of a learned encoding before the row of the first token.
     /// `weight` has the shape (first + length, d_model). RoBERTa reserves such rows for padding.
-    pub fn with_first_position(
+    pub(crate) fn with_first_position(
         builder: &mut Builder,
         kind: PositionKind,
         first: usize,

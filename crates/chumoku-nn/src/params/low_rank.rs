@@ -87,7 +87,7 @@ impl<T: Real> Params<T> {
     }
 
     /// Returns true if any frozen matrix has a low-rank update.
-    pub fn has_low_rank(&self) -> bool {
+    pub(crate) fn has_low_rank(&self) -> bool {
         self.layout.has_low_rank()
     }
 

@@ -17,49 +17,49 @@ use serde::Deserialize;
 #[non_exhaustive]
 pub struct BertConfig {
     /// The model type.
-    pub model_type: String,
+    pub(crate) model_type: String,
     /// Number of token ids.
     pub vocab_size: usize,
     /// Width of activations.
-    pub hidden_size: usize,
+    pub(crate) hidden_size: usize,
     /// Number of layers.
-    pub num_hidden_layers: usize,
+    pub(crate) num_hidden_layers: usize,
     /// Heads of each layer's attention.
-    pub num_attention_heads: usize,
+    pub(crate) num_attention_heads: usize,
     /// Width inside the feed-forward network.
-    pub intermediate_size: usize,
+    pub(crate) intermediate_size: usize,
     /// Number of rows of the position table.
-    pub max_position_embeddings: usize,
+    pub(crate) max_position_embeddings: usize,
     /// Number of token types.
     #[serde(default = "default_type_vocab_size")]
-    pub type_vocab_size: usize,
+    pub(crate) type_vocab_size: usize,
     /// Activation of the feed-forward network.
     #[serde(default = "super::default_activation")]
-    pub hidden_act: String,
+    pub(crate) hidden_act: String,
     /// Dropout of each sublayer's output.
     #[serde(default = "super::default_dropout")]
-    pub hidden_dropout_prob: f32,
+    pub(crate) hidden_dropout_prob: f32,
     /// Dropout of attention weights.
     #[serde(default = "super::default_dropout")]
-    pub attention_probs_dropout_prob: f32,
+    pub(crate) attention_probs_dropout_prob: f32,
     /// Dropout before a classifier's last layer; same as `hidden_dropout_prob` by default.
     #[serde(default)]
-    pub classifier_dropout: Option<f32>,
+    pub(crate) classifier_dropout: Option<f32>,
     /// ε of the normalizations.
     #[serde(default = "default_layer_norm_eps")]
-    pub layer_norm_eps: f64,
+    pub(crate) layer_norm_eps: f64,
     /// The id of the padding token.
     #[serde(default)]
-    pub pad_token_id: Option<usize>,
+    pub(crate) pad_token_id: Option<usize>,
     /// The kind of position embeddings.
     #[serde(default = "default_position_embedding_type")]
-    pub position_embedding_type: String,
+    pub(crate) position_embedding_type: String,
     /// True for a decoder.
     #[serde(default)]
-    pub is_decoder: bool,
+    pub(crate) is_decoder: bool,
     /// True for a model with cross-attention.
     #[serde(default)]
-    pub add_cross_attention: bool,
+    pub(crate) add_cross_attention: bool,
 }
 
 fn default_type_vocab_size() -> usize {

@@ -20,25 +20,25 @@ pub struct DistilBertConfig {
     /// Width of activations.
     pub dim: usize,
     /// Number of layers.
-    pub n_layers: usize,
+    pub(crate) n_layers: usize,
     /// Heads of each layer's attention.
-    pub n_heads: usize,
+    pub(crate) n_heads: usize,
     /// Width inside the feed-forward network.
-    pub hidden_dim: usize,
+    pub(crate) hidden_dim: usize,
     /// Number of rows of the position table.
-    pub max_position_embeddings: usize,
+    pub(crate) max_position_embeddings: usize,
     /// Activation of the feed-forward network.
     #[serde(default = "super::default_activation")]
-    pub activation: String,
+    pub(crate) activation: String,
     /// Dropout of each sublayer's output.
     #[serde(default = "super::default_dropout")]
     pub dropout: f32,
     /// Dropout of attention weights.
     #[serde(default = "super::default_dropout")]
-    pub attention_dropout: f32,
+    pub(crate) attention_dropout: f32,
     /// Dropout before a classifier's last layer.
     #[serde(default = "default_seq_classif_dropout")]
-    pub seq_classif_dropout: f32,
+    pub(crate) seq_classif_dropout: f32,
 }
 
 fn default_seq_classif_dropout() -> f32 {

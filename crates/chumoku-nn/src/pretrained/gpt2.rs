@@ -13,42 +13,42 @@ pub struct Gpt2Config {
     /// Number of token ids.
     pub vocab_size: usize,
     /// Width of activations.
-    pub n_embd: usize,
+    pub(crate) n_embd: usize,
     /// Number of layers.
-    pub n_layer: usize,
+    pub(crate) n_layer: usize,
     /// Heads of each layer's attention.
-    pub n_head: usize,
+    pub(crate) n_head: usize,
     /// Number of rows of the position table.
-    pub n_positions: usize,
+    pub(crate) n_positions: usize,
     /// Width inside the feed-forward network; four times the width of activations by default.
-    pub n_inner: Option<usize>,
+    pub(crate) n_inner: Option<usize>,
     /// Activation of the feed-forward network.
     #[serde(default = "default_activation_function")]
-    pub activation_function: String,
+    pub(crate) activation_function: String,
     /// ε of the normalizations.
     #[serde(default = "default_layer_norm_epsilon")]
-    pub layer_norm_epsilon: f64,
+    pub(crate) layer_norm_epsilon: f64,
     /// Dropout of each sublayer's output.
     #[serde(default = "super::default_dropout")]
-    pub resid_pdrop: f32,
+    pub(crate) resid_pdrop: f32,
     /// Dropout of the embeddings.
     #[serde(default = "super::default_dropout")]
-    pub embd_pdrop: f32,
+    pub(crate) embd_pdrop: f32,
     /// Dropout of attention weights.
     #[serde(default = "super::default_dropout")]
-    pub attn_pdrop: f32,
+    pub(crate) attn_pdrop: f32,
     /// True if scores are divided by √(head width).
     #[serde(default = "default_true")]
-    pub scale_attn_weights: bool,
+    pub(crate) scale_attn_weights: bool,
     /// True if scores are also divided by the layer number.
     #[serde(default)]
-    pub scale_attn_by_inverse_layer_idx: bool,
+    pub(crate) scale_attn_by_inverse_layer_idx: bool,
     /// True for a model with cross-attention.
     #[serde(default)]
-    pub add_cross_attention: bool,
+    pub(crate) add_cross_attention: bool,
     /// True if the output layer shares the embedding's matrix.
     #[serde(default = "default_true")]
-    pub tie_word_embeddings: bool,
+    pub(crate) tie_word_embeddings: bool,
 }
 
 fn default_activation_function() -> String {

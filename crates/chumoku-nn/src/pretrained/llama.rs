@@ -15,79 +15,79 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[non_exhaustive]
 pub struct LlamaConfig {
     /// The model type.
-    pub model_type: String,
+    pub(crate) model_type: String,
     /// Number of token ids.
     pub vocab_size: usize,
     /// Width of activations.
-    pub hidden_size: usize,
+    pub(crate) hidden_size: usize,
     /// Width inside the feed-forward network.
-    pub intermediate_size: usize,
+    pub(crate) intermediate_size: usize,
     /// Number of layers.
-    pub num_hidden_layers: usize,
+    pub(crate) num_hidden_layers: usize,
     /// Heads of each layer's attention.
-    pub num_attention_heads: usize,
+    pub(crate) num_attention_heads: usize,
     /// Number of key–value heads; same as the number of query heads by default.
-    pub num_key_value_heads: Option<usize>,
+    pub(crate) num_key_value_heads: Option<usize>,
     /// Width of a head; Qwen3's default is 128.
-    pub head_dim: Option<usize>,
+    pub(crate) head_dim: Option<usize>,
     /// Activation of the feed-forward network.
     #[serde(default = "default_hidden_act")]
-    pub hidden_act: String,
+    pub(crate) hidden_act: String,
     /// Maximum number of tokens.
-    pub max_position_embeddings: usize,
+    pub(crate) max_position_embeddings: usize,
     /// ε of the norms.
     #[serde(default = "default_rms_norm_eps")]
-    pub rms_norm_eps: f64,
+    pub(crate) rms_norm_eps: f64,
     /// The base of rotary positions, in older files.
-    pub rope_theta: Option<f64>,
+    pub(crate) rope_theta: Option<f64>,
     /// The scaling of rotary positions, in older files.
-    pub rope_scaling: Option<RopeParameters>,
+    pub(crate) rope_scaling: Option<RopeParameters>,
     /// Base and scaling of rotary positions, in newer files.
-    pub rope_parameters: Option<RopeParameters>,
+    pub(crate) rope_parameters: Option<RopeParameters>,
     /// True if the output layer shares the embedding's matrix.
     #[serde(default)]
-    pub tie_word_embeddings: bool,
+    pub(crate) tie_word_embeddings: bool,
     /// True if attention has biases.
     #[serde(default)]
-    pub attention_bias: bool,
+    pub(crate) attention_bias: bool,
     /// True if the feed-forward network has biases.
     #[serde(default)]
-    pub mlp_bias: bool,
+    pub(crate) mlp_bias: bool,
     /// Dropout of attention weights.
     #[serde(default)]
-    pub attention_dropout: f32,
+    pub(crate) attention_dropout: f32,
     /// Number of tokens that a token sees, including itself. Mistral's default is 4096.
     #[serde(default, deserialize_with = "null_or_value")]
-    pub sliding_window: Option<Option<usize>>,
+    pub(crate) sliding_window: Option<Option<usize>>,
     /// True if Qwen uses windows at all.
-    pub use_sliding_window: Option<bool>,
+    pub(crate) use_sliding_window: Option<bool>,
     /// Number of layers in Qwen before those with windows.
-    pub max_window_layers: Option<usize>,
+    pub(crate) max_window_layers: Option<usize>,
     /// The kind of attention of each layer, in newer files.
-    pub layer_types: Option<Vec<String>>,
+    pub(crate) layer_types: Option<Vec<String>>,
 }
 
 /// Parameters of rotary positions.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[non_exhaustive]
-pub struct RopeParameters {
+pub(crate) struct RopeParameters {
     /// "default", "linear" or "llama3".
-    pub rope_type: Option<String>,
+    pub(crate) rope_type: Option<String>,
     /// Same as `rope_type`, in older files.
     #[serde(rename = "type")]
-    pub kind: Option<String>,
+    pub(crate) kind: Option<String>,
     /// The base of the angles.
-    pub rope_theta: Option<f64>,
+    pub(crate) rope_theta: Option<f64>,
     /// The divisor of the rotation speeds.
-    pub factor: Option<f64>,
+    pub(crate) factor: Option<f64>,
     /// Same as in [`RotaryScaling::Llama3`].
-    pub low_freq_factor: Option<f64>,
+    pub(crate) low_freq_factor: Option<f64>,
     /// Same as in [`RotaryScaling::Llama3`].
-    pub high_freq_factor: Option<f64>,
+    pub(crate) high_freq_factor: Option<f64>,
     /// Number of positions in the original training.
-    pub original_max_position_embeddings: Option<f64>,
+    pub(crate) original_max_position_embeddings: Option<f64>,
     /// The rotated share of a head.
-    pub partial_rotary_factor: Option<f64>,
+    pub(crate) partial_rotary_factor: Option<f64>,
 }
 
 fn default_hidden_act() -> String {

@@ -17,50 +17,50 @@ pub struct MarianConfig {
     /// Number of token ids.
     pub vocab_size: usize,
     /// Vocabulary size of the target, if the file contains it.
-    pub decoder_vocab_size: Option<usize>,
+    pub(crate) decoder_vocab_size: Option<usize>,
     /// Width of activations.
-    pub d_model: usize,
+    pub(crate) d_model: usize,
     /// Layers of the encoder.
-    pub encoder_layers: usize,
+    pub(crate) encoder_layers: usize,
     /// Heads of each attention in the encoder.
-    pub encoder_attention_heads: usize,
+    pub(crate) encoder_attention_heads: usize,
     /// Width inside the encoder's feed-forward networks.
-    pub encoder_ffn_dim: usize,
+    pub(crate) encoder_ffn_dim: usize,
     /// Layers of the decoder.
-    pub decoder_layers: usize,
+    pub(crate) decoder_layers: usize,
     /// Heads of each attention in the decoder.
-    pub decoder_attention_heads: usize,
+    pub(crate) decoder_attention_heads: usize,
     /// Width inside the decoder's feed-forward networks.
-    pub decoder_ffn_dim: usize,
+    pub(crate) decoder_ffn_dim: usize,
     /// Activation of the feed-forward networks.
     #[serde(default = "super::default_activation")]
-    pub activation_function: String,
+    pub(crate) activation_function: String,
     /// Maximum number of tokens of source and target.
-    pub max_position_embeddings: usize,
+    pub(crate) max_position_embeddings: usize,
     /// Dropout of embeddings and of each sublayer's output.
     #[serde(default = "super::default_dropout")]
     pub dropout: f32,
     /// Dropout of attention weights.
     #[serde(default)]
-    pub attention_dropout: f32,
+    pub(crate) attention_dropout: f32,
     /// True if embeddings are multiplied by √d_model.
     #[serde(default)]
-    pub scale_embedding: bool,
+    pub(crate) scale_embedding: bool,
     /// True for sinusoidal positions, in older files.
-    pub static_position_embeddings: Option<bool>,
+    pub(crate) static_position_embeddings: Option<bool>,
     /// True for pre-norm layers, in older files.
     #[serde(default)]
-    pub normalize_before: bool,
+    pub(crate) normalize_before: bool,
     /// True for normalized embeddings, in older files.
     #[serde(default)]
-    pub normalize_embedding: bool,
+    pub(crate) normalize_embedding: bool,
     /// True for a final norm, in older files.
     #[serde(default)]
-    pub add_final_layer_norm: bool,
+    pub(crate) add_final_layer_norm: bool,
     /// True if both sides share one embedding table.
-    pub share_encoder_decoder_embeddings: Option<bool>,
+    pub(crate) share_encoder_decoder_embeddings: Option<bool>,
     /// True if the output layer shares the embedding's matrix.
-    pub tie_word_embeddings: Option<bool>,
+    pub(crate) tie_word_embeddings: Option<bool>,
 }
 
 impl MarianConfig {

@@ -26,7 +26,8 @@ mod static_embedding;
 pub use bert::BertConfig;
 pub use distilbert::DistilBertConfig;
 pub use gpt2::Gpt2Config;
-pub use llama::{LlamaConfig, RopeParameters};
+pub use llama::LlamaConfig;
+pub(crate) use llama::RopeParameters;
 pub use marian::MarianConfig;
 pub use modernbert::ModernBertConfig;
 pub use static_embedding::StaticEmbeddingConfig;
@@ -118,13 +119,13 @@ pub struct PretrainedHead {
     /// The name of the architecture in `config.json`.
     pub architecture: &'static str,
     /// The pooling method, from tokens to a sequence.
-    pub pooling: Pooling,
+    pub(crate) pooling: Pooling,
     /// The dense layer before the last linear layer.
-    pub dense: DenseHeadConfig,
+    pub(crate) dense: DenseHeadConfig,
     /// Dropout of the input of the last layer.
     pub dropout: f32,
     /// The name and location of each parameter, without prefix.
-    pub tensors: Vec<(String, TensorSource)>,
+    pub(crate) tensors: Vec<(String, TensorSource)>,
 }
 
 impl PretrainedHead {

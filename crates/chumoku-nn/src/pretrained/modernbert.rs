@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 #[non_exhaustive]
 pub struct ModernBertConfig {
     /// The model type.
-    pub model_type: String,
+    pub(crate) model_type: String,
     /// Number of token ids.
     pub vocab_size: usize,
     /// Width of activations.
@@ -31,17 +31,17 @@ pub struct ModernBertConfig {
     /// Heads of each layer's attention.
     pub num_attention_heads: usize,
     /// Activation of the feed-forward network.
-    pub hidden_activation: String,
+    pub(crate) hidden_activation: String,
     /// The longest sequence, in tokens.
     pub max_position_embeddings: usize,
     /// ε of the normalizations.
-    pub norm_eps: f64,
+    pub(crate) norm_eps: f64,
     /// True if normalizations have biases.
-    pub norm_bias: bool,
+    pub(crate) norm_bias: bool,
     /// True if attention has biases.
-    pub attention_bias: bool,
+    pub(crate) attention_bias: bool,
     /// True if the feed-forward network has biases.
-    pub mlp_bias: bool,
+    pub(crate) mlp_bias: bool,
     /// Dropout of attention weights.
     pub attention_dropout: f32,
     /// Dropout of the embeddings.
@@ -51,23 +51,23 @@ pub struct ModernBertConfig {
     /// The interval of layers with global attention, starting with the first layer.
     pub global_attn_every_n_layers: usize,
     /// The window of local attention, both sides together.
-    pub local_attention: usize,
+    pub(crate) local_attention: usize,
     /// The base of rotary positions in global layers.
     pub global_rope_theta: f64,
     /// The base of rotary positions in local layers; same as the global one by default.
-    pub local_rope_theta: Option<f64>,
+    pub(crate) local_rope_theta: Option<f64>,
     /// The kind of attention of each layer, in newer files.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub layer_types: Option<Vec<String>>,
+    pub(crate) layer_types: Option<Vec<String>>,
     /// The bases by kind of layer, in newer files.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rope_parameters: Option<BTreeMap<String, Option<RopeParameters>>>,
+    pub(crate) rope_parameters: Option<BTreeMap<String, Option<RopeParameters>>>,
     /// The pooling method of a classifier: `cls` or `mean`.
     pub classifier_pooling: String,
     /// True if the dense layer of a classifier has a bias.
-    pub classifier_bias: bool,
+    pub(crate) classifier_bias: bool,
     /// The activation of the dense layer of a classifier.
-    pub classifier_activation: String,
+    pub(crate) classifier_activation: String,
     /// Dropout before a classifier's last layer.
     pub classifier_dropout: f32,
 }

@@ -19,7 +19,7 @@ pub struct StaticEmbeddingConfig {
     /// The name of the tensor.
     pub tensor: String,
     /// (vocabulary, width).
-    pub shape: [usize; 2],
+    pub(crate) shape: [usize; 2],
 }
 
 impl StaticEmbeddingConfig {

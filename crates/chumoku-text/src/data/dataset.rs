@@ -17,9 +17,9 @@ use crate::row::FeatureRequest;
 use crate::tr;
 
 /// Most classes of a label column (5,000). A column with more holds identifiers.
-pub const MAX_CLASSES: usize = 5_000;
+pub(crate) const MAX_CLASSES: usize = 5_000;
 /// Fewest rows to train on (4): two classes with two rows each.
-pub const MIN_TRAINING_ROWS: u64 = 4;
+pub(crate) const MIN_TRAINING_ROWS: u64 = 4;
 
 /// A text and its class.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl RowSource {
     /// # Errors
     ///
     /// As for [`load_labeled`]. Also if the source was opened without requiring a label and has none.
-    pub fn into_dataset(mut self) -> Result<Dataset, DataError> {
+    pub(crate) fn into_dataset(mut self) -> Result<Dataset, DataError> {
         self.require_text();
         self.collect(None)
     }

@@ -205,7 +205,7 @@ fn documents_from_text(
 impl Documents {
     /// Splits the documents into training, validation and test sets.
     ///
-    /// Ten or more documents are split one by one, with equal ones together, as in [`split_texts`]. Fewer documents
+    /// Ten or more documents are split one by one, with equal ones together, as in `split_texts`. Fewer documents
     /// would make the split too coarse. Then the last characters of the file are for testing and those before them for
     /// validation, as in nanoGPT.
     pub fn split(&self, seed: u64, valid_fraction: f64, test_fraction: f64) -> DocumentSplit {

@@ -23,7 +23,7 @@ pub struct SourceLocation {
     /// The character within the line, if known.
     pub column: Option<u64>,
     /// True if `line` counts rows, as in Parquet, Excel and JSON arrays.
-    pub is_row: bool,
+    pub(crate) is_row: bool,
 }
 
 impl SourceLocation {
@@ -38,7 +38,7 @@ impl SourceLocation {
     }
 
     /// Adds the character within the line.
-    pub fn at_column(self, column: u64) -> Self {
+    pub(crate) fn at_column(self, column: u64) -> Self {
         SourceLocation { column: Some(column), ..self }
     }
 }
@@ -82,7 +82,7 @@ pub enum ColumnRole {
 
 impl ColumnRole {
     /// The command line flag that names the column.
-    pub fn flag(self) -> &'static str {
+    pub(crate) fn flag(self) -> &'static str {
         match self {
             ColumnRole::Text | ColumnRole::Source => "--text",
             ColumnRole::Label | ColumnRole::Target => "--label",
@@ -325,7 +325,7 @@ fn one_class(path: &Path, label: &str, rows: u64, column: &str) -> String {
 
 impl DataError {
     /// Returns whether only one row is lost, so reading can continue if bad rows are skipped.
-    pub fn is_row_error(&self) -> bool {
+    pub(crate) fn is_row_error(&self) -> bool {
         self.skippable_row().is_some()
     }
 

@@ -117,7 +117,7 @@ pub struct ReadOptions {
     /// ([`row`](crate::row)).
     pub features: Vec<FeatureRequest>,
     /// A fastText line may have several labels.
-    pub several_labels: bool,
+    pub(crate) several_labels: bool,
     /// An empty text is an error. This always holds for labeled rows.
     pub require_text: bool,
     /// The first row of a CSV or TSV file, or of a sheet, is a header. Detected if `None`.

@@ -17,9 +17,9 @@ const MAX_NAMED: usize = 4;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelVariants {
     /// The most frequent spelling and its number of rows.
-    pub preferred: (String, usize),
+    pub(crate) preferred: (String, usize),
     /// The other spellings and their numbers of rows, the most frequent first.
-    pub others: Vec<(String, usize)>,
+    pub(crate) others: Vec<(String, usize)>,
 }
 
 /// Returns a key that is the same for all spellings of a label.

@@ -13,14 +13,13 @@
 //! 4. [`RowSource::records`] streams the rows in constant memory, and [`load_labeled`] collects them (`dataset.rs`).
 //!    Several files can be concatenated (`concatenation.rs`). Each row keeps its file (`row_origins.rs`).
 //! 5. Translation pairs come from two columns (`schema_inference/pair_columns.rs`) or from two parallel files
-//!    (`pairs/parallel.rs`). [`PairRecords`] streams them, and [`load_pairs`] collects them (`pairs.rs`).
+//!    (`pairs/parallel.rs`). `PairRecords` streams them, and [`load_pairs`] collects them (`pairs.rs`).
 //!    [`load_documents`] reads plain text and columns of documents for language models (`documents.rs`).
 //!    [`detect_task`] returns the task that a file is for.
 //! 6. [`load_spans`] reads texts with labeled spans from CoNLL files and JSONL (`spans/`).
 //! 7. Each text comes with the values of its feature columns ([`FeatureSource`], [`crate::row`]).
 //! 8. [`split()`] splits examples so that equal texts stay together, and [`shared_texts`] finds leaks.
-//!    [`DatasetStats`] summarizes a data set. [`RecordWriter`] writes rows back with added columns. [`Fingerprint`]
-//!    hashes rows, to compare them across machines.
+//!    [`RecordWriter`] writes rows back with added columns. [`Fingerprint`] hashes rows, to compare them across machines.
 //!
 //! No file content causes a panic: every problem is a [`DataError`] that says where it is and what to do.
 //!
@@ -64,7 +63,6 @@
 //! - `source`: an open file of labeled texts
 //! - `spans`: texts with labeled spans
 //! - `split`: training, validation and test sets
-//! - `stats`: summary of a data set
 //! - `stream_copies`: copies of streams that are read twice
 //! - `table`: rows of an open file with their columns
 //! - `task_detection`: the task that a file is for
@@ -115,7 +113,6 @@ mod scores;
 mod source;
 mod spans;
 mod split;
-mod stats;
 mod stream_copies;
 mod table;
 mod task_detection;
@@ -138,7 +135,7 @@ use no_parquet as parquet;
 
 pub use crate::lang::wording::{format_thousands, format_thousands_wide};
 pub use concatenation::{Append, options_for_all_files};
-pub use dataset::{Dataset, Example, MAX_CLASSES, MIN_TRAINING_ROWS, load_labeled, load_with_incomplete_rows};
+pub use dataset::{Dataset, Example, load_labeled, load_with_incomplete_rows};
 pub use documents::{DocumentBreaks, DocumentSplit, Documents, MIN_CHARACTERS, VALIDATION_FRACTION, load_documents};
 pub use error::{ColumnRole, DataError, SourceLocation};
 pub use files::DataFiles;
@@ -148,23 +145,21 @@ pub use io_errors::{is_disk_full, is_unwritable_path};
 pub use label_variants::{
     FileLabels, LabelVariants, describe_file_differences, describe_variants, label_key, label_variants, merge_labels,
 };
-pub use limits::{MAX_ROW_BYTES, MAX_TEXT_BYTES};
 pub use multi_label::{MultiLabelDataset, MultiLabelExample, load_multi_label, looks_multi_label};
 pub use normalize::normalize;
 pub use open::check_path;
 pub use pair_split::{PairSplit, SentencePairs};
-pub use pairs::{PairDataset, PairRecords, SentencePair, load_pairs, load_texts_as_pairs};
+pub use pairs::{PairDataset, SentencePair, load_pairs, load_texts_as_pairs};
 pub use record::{Record, SkippedRow, SkippedRows, TableLayout};
 pub use related_rows::group_related;
 pub use schema_inference::columns::{ColumnChoice, FeatureSource};
 pub use schema_inference::label_form::LabelOptions;
 pub use schema_inference::missing::read_labels;
-pub use schema_inference::quantity::{parse_number, parse_separated_number};
+pub use schema_inference::quantity::parse_separated_number;
 pub use scores::{ScoreDataset, ScoreExample, load_scores};
 pub use source::{Records, RowSource};
 pub use spans::{Span, SpanDataset, SpanExample, SpanUnit, is_conll, load_spans};
-pub use split::{LabelConflicts, SharedText, SharedTexts, Split, shared_texts, split, split_texts};
-pub use stats::{DatasetStats, TextLengths};
+pub use split::{LabelConflicts, SharedText, SharedTexts, Split, shared_texts, split};
 pub use stream_copies::{StreamCopies, standard_input};
 pub use task_detection::{DetectedTask, TrainingTask, detect_task};
 pub use writer::{OutputFormat, RecordWriter, escape_formula};

@@ -21,15 +21,15 @@ use parallel::ParallelReader;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentencePair {
     /// The text to translate, without surrounding white space.
-    pub source: String,
+    pub(crate) source: String,
     /// Its translation, also trimmed.
-    pub target: String,
+    pub(crate) target: String,
     /// The line of both texts, or the line on which their row starts. In Parquet, the row.
-    pub line: u64,
+    pub(crate) line: u64,
 }
 
 /// Streams the pairs of one file, or of two parallel ones. Ends after the first error.
-pub struct PairRecords {
+pub(crate) struct PairRecords {
     reader: PairReader,
     options: ReadOptions,
     skipped: SkippedRows,
@@ -49,7 +49,7 @@ impl PairRecords {
     /// # Errors
     ///
     /// Any problem with the files or the options that shows in the first rows.
-    pub fn open(files: &DataFiles, options: &ReadOptions) -> Result<Self, DataError> {
+    pub(crate) fn open(files: &DataFiles, options: &ReadOptions) -> Result<Self, DataError> {
         let (reader, skipped) = match files {
             DataFiles::One(path) => {
                 let mut table = open_pair_table(path, options)?;
@@ -65,7 +65,7 @@ impl PairRecords {
     }
 
     /// Describes the detected format and columns, with reasons, in one line.
-    pub fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match &self.reader {
             PairReader::Table(table, columns) => {
                 let rest = table.layout.describe_unused(&[Some(columns.source), Some(columns.target)]);
@@ -77,7 +77,7 @@ impl PairRecords {
 
     /// Returns the names of source and target: the column names, or the extensions of parallel files, which usually
     /// name the languages. Otherwise `source` and `target`.
-    pub fn names(&self) -> [String; 2] {
+    pub(crate) fn names(&self) -> [String; 2] {
         match &self.reader {
             PairReader::Table(table, columns) if table.layout.has_names() => {
                 [columns.source, columns.target].map(|column| table.layout.columns[column].clone())
@@ -87,13 +87,8 @@ impl PairRecords {
         }
     }
 
-    /// The rows skipped so far.
-    pub fn skipped(&self) -> &SkippedRows {
-        &self.skipped
-    }
-
     /// Returns the location of one side of the pair on this line.
-    pub fn location(&self, role: ColumnRole, line: u64) -> SourceLocation {
+    pub(crate) fn location(&self, role: ColumnRole, line: u64) -> SourceLocation {
         match &self.reader {
             PairReader::Table(table, _) => table.location(line),
             PairReader::Parallel(reader) => reader.location(role, line),
@@ -168,14 +163,14 @@ fn row_to_pair(table: &DataTable, columns: PairColumns, record: Record) -> Resul
 #[derive(Debug, Clone)]
 pub struct PairDataset {
     /// The files, as the user named them.
-    pub files: DataFiles,
+    pub(crate) files: DataFiles,
     /// The pairs, in file order.
     pub pairs: Vec<SentencePair>,
     /// The skipped rows.
     pub skipped: SkippedRows,
     /// The detected format and columns, with reasons, in one line.
     pub description: String,
-    /// The names of source and target, as in [`PairRecords::names`].
+    /// The names of source and target, as in `PairRecords::names`.
     pub names: [String; 2],
     /// The files that the sources come from.
     pub(crate) origins: RowOrigins,
@@ -234,7 +229,7 @@ pub fn load_texts_as_pairs(path: &Path, options: &ReadOptions) -> Result<PairDat
 
 impl PairDataset {
     /// Returns the location of a source, counted from 0.
-    pub fn location(&self, row: usize) -> SourceLocation {
+    pub(crate) fn location(&self, row: usize) -> SourceLocation {
         self.origins.location(row, self.pairs.get(row).map_or(0, |pair| pair.line))
     }
 
@@ -243,7 +238,7 @@ impl PairDataset {
     /// # Errors
     ///
     /// Too few rows.
-    pub fn check_trainable(&self) -> Result<(), DataError> {
+    pub(crate) fn check_trainable(&self) -> Result<(), DataError> {
         let rows = self.pairs.len() as u64;
         match rows < MIN_TRAINING_ROWS {
             true => Err(DataError::TooFewRows { path: self.files.first().to_owned(), rows, least: MIN_TRAINING_ROWS }),

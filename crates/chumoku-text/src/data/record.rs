@@ -110,7 +110,7 @@ pub struct TableLayout {
 
 impl TableLayout {
     /// Names a column for messages: `column “review”`, or `column 2` if the file gives no name.
-    pub fn column_title(&self, column: usize) -> String {
+    pub(crate) fn column_title(&self, column: usize) -> String {
         match self.columns.get(column) {
             Some(name) if self.has_names() && !name.trim().is_empty() => {
                 crate::tr!("column {}", "列{}", crate::lang::wording::quote(name))
@@ -162,7 +162,7 @@ impl TableLayout {
     }
 
     /// Returns whether the file names its columns.
-    pub fn has_names(&self) -> bool {
+    pub(crate) fn has_names(&self) -> bool {
         match self.format {
             Format::Csv { .. } | Format::Tsv | Format::Excel | Format::Json => self.header,
             Format::JsonLines | Format::Parquet => true,
@@ -175,9 +175,9 @@ impl TableLayout {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkippedRow {
     /// The line on which the row starts.
-    pub line: u64,
+    pub(crate) line: u64,
     /// The error that would have stopped reading without `skip_bad_rows`.
-    pub reason: String,
+    pub(crate) reason: String,
 }
 
 /// The rows that were skipped because they could not be used.

@@ -71,7 +71,7 @@ pub fn split(examples: &[Example], seed: u64, valid_fraction: f64, test_fraction
 }
 
 /// Splits texts without labels, such as documents or the sources of pairs. Equal texts stay together.
-pub fn split_texts<'a>(
+pub(crate) fn split_texts<'a>(
     texts: impl IntoIterator<Item = &'a str>,
     seed: u64,
     valid_fraction: f64,

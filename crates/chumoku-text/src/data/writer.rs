@@ -88,11 +88,6 @@ impl<W: Write> RecordWriter<W> {
         Ok(writer)
     }
 
-    /// Returns the names of the added columns, as written.
-    pub fn added(&self) -> &[String] {
-        &self.added
-    }
-
     /// Counts rows that other writers write before the next one, if this writer has only part of a file.
     ///
     /// The next row is written as if those rows were before it.

@@ -51,16 +51,10 @@ impl Lang {
         }
     }
 
-    /// Returns the language of the environment: the first of `LC_ALL`, `LC_MESSAGES` and `LANG` that is set and not
-    /// empty, as POSIX specifies.
-    ///
-    /// Returns English if that language is not supported.
-    #[must_use]
-    pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Lang {
-        Lang::from_user(variable, || None)
-    }
-
     /// Returns the user's language: from the environment or, if it names none, from the system settings.
+    /// English if that language is not supported.
+    ///
+    /// The environment is the first of `LC_ALL`, `LC_MESSAGES` and `LANG` that is set and not empty, as POSIX specifies.
     ///
     /// Callers pass [`std::env::var`] and `chumoku_kernels::system::user_language`. The settings matter on Windows and
     /// macOS, and for programs that are not started from a shell and so have no such variables.
@@ -181,7 +175,7 @@ mod tests {
     #[test]
     fn the_environment_is_read_as_posix_specifies() {
         let of = |set: &[(&str, &str)]| {
-            Lang::from_environment(|name| set.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()))
+            Lang::from_user(|name| set.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()), || None)
         };
         assert_eq!(of(&[]), Lang::En);
         assert_eq!(of(&[("LANG", "ja_JP.UTF-8")]), Lang::Ja);

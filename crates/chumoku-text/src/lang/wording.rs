@@ -4,7 +4,7 @@ use crate::lang::{is_harmful, lang};
 use crate::tr;
 
 /// Longest excerpt that a message quotes, in characters.
-pub const MAX_QUOTED_CHARS: usize = 40;
+pub(crate) const MAX_QUOTED_CHARS: usize = 40;
 /// Most names that a message lists.
 const MAX_LISTED_NAMES: usize = 12;
 
@@ -97,7 +97,7 @@ pub fn format_thousands_wide(n: u128) -> String {
 }
 
 /// Formats a size in bytes. Rounds up, so that a size over a limit never reads as the limit.
-pub fn format_size(bytes: u64) -> String {
+pub(crate) fn format_size(bytes: u64) -> String {
     const MEBI: u64 = 1 << 20;
     if bytes < MEBI {
         let counted = format_count(bytes, "byte");

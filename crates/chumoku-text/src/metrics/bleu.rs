@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::AddAssign;
 
 /// The longest n-gram that BLEU counts.
-pub const MAX_ORDER: usize = 4;
+pub(crate) const MAX_ORDER: usize = 4;
 
 /// Corpus BLEU from 0 to 100, case-sensitive, with smoothing `exp` and orders 1 to 4, as in sacreBLEU.
 ///
@@ -30,15 +30,15 @@ pub struct Bleu {
 
 /// N-gram counts. The counts of a corpus are the sums of those of its lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BleuCounts {
+pub(crate) struct BleuCounts {
     /// N-grams of the translations that occur in the references, by order.
     pub matches: [u64; MAX_ORDER],
     /// All n-grams of the translations, by order.
     pub totals: [u64; MAX_ORDER],
     /// Number of tokens in the translations.
-    pub hypothesis_length: u64,
+    pub(crate) hypothesis_length: u64,
     /// Number of tokens in the references closest in length.
-    pub reference_length: u64,
+    pub(crate) reference_length: u64,
 }
 
 /// A BLEU score and its components.
@@ -47,11 +47,11 @@ pub struct BleuScore {
     /// The score, from 0 to 100.
     pub score: f64,
     /// The precisions by order, in percent, after smoothing. All are 0 if nothing matches.
-    pub precisions: [f64; MAX_ORDER],
+    pub(crate) precisions: [f64; MAX_ORDER],
     /// The brevity penalty, from 0 to 1.
-    pub brevity_penalty: f64,
+    pub(crate) brevity_penalty: f64,
     /// The counts behind the score.
-    pub counts: BleuCounts,
+    pub(crate) counts: BleuCounts,
 }
 
 impl Bleu {
@@ -61,7 +61,7 @@ impl Bleu {
     }
 
     /// Counts the n-grams of one line against its references.
-    pub fn count<R: AsRef<str>>(&self, hypothesis: &str, references: &[R]) -> BleuCounts {
+    pub(crate) fn count<R: AsRef<str>>(&self, hypothesis: &str, references: &[R]) -> BleuCounts {
         let hypothesis = self.tokenizer.tokenize(hypothesis);
         let hypothesis: Vec<&str> = words(&hypothesis).collect();
         let references: Vec<String> = references.iter().map(|text| self.tokenizer.tokenize(text.as_ref())).collect();
@@ -116,7 +116,7 @@ impl Bleu {
 
 impl BleuCounts {
     /// Computes the score from the counts.
-    pub fn score(&self) -> BleuScore {
+    pub(crate) fn score(&self) -> BleuScore {
         let (length, reference) = (self.hypothesis_length as f64, self.reference_length as f64);
         // For an empty translation the exponent is −∞ and the penalty 0.
         let brevity_penalty = if length < reference { (1.0 - reference / length).exp() } else { 1.0 };

@@ -24,7 +24,7 @@ pub struct Chrf;
 
 /// N-gram counts. The counts of a corpus are the sums of those of its lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ChrfCounts {
+pub(crate) struct ChrfCounts {
     /// For each order: n-grams of the translations, n-grams of the references, matches.
     orders: [[u64; 3]; ORDER],
 }
@@ -35,14 +35,14 @@ pub struct ChrfScore {
     /// The score, from 0 to 100.
     pub score: f64,
     /// The mean precision, in percent.
-    pub precision: f64,
+    pub(crate) precision: f64,
     /// The mean recall, in percent.
-    pub recall: f64,
+    pub(crate) recall: f64,
 }
 
 impl Chrf {
     /// Counts the n-grams of one line against its closest reference.
-    pub fn count<R: AsRef<str>>(&self, hypothesis: &str, references: &[R]) -> ChrfCounts {
+    pub(crate) fn count<R: AsRef<str>>(&self, hypothesis: &str, references: &[R]) -> ChrfCounts {
         let characters = |text: &str| text.chars().filter(|&c| !is_space(c)).collect::<Vec<char>>();
         let hypothesis = characters(hypothesis);
         let mut best: Option<(f64, ChrfCounts)> = None;
@@ -96,14 +96,14 @@ fn count_ngrams(hypothesis: &[char], reference: &[char], n: usize) -> [u64; 3] {
 
 impl ChrfCounts {
     /// Adds the counts of another line or corpus.
-    pub fn add(&mut self, other: &ChrfCounts) {
+    pub(crate) fn add(&mut self, other: &ChrfCounts) {
         for (sum, order) in self.orders.iter_mut().zip(&other.orders) {
             sum.iter_mut().zip(order).for_each(|(sum, count)| *sum += count);
         }
     }
 
     /// Computes the score from the counts.
-    pub fn score(&self) -> ChrfScore {
+    pub(crate) fn score(&self) -> ChrfScore {
         let (mut precision, mut recall, mut effective) = (0.0, 0.0, 0.0);
         for &[hypothesis, reference, matches] in &self.orders {
             if hypothesis > 0 && reference > 0 {

@@ -27,8 +27,8 @@ mod bleu;
 mod chrf;
 mod tokens;
 
-pub use bleu::{Bleu, BleuCounts, BleuScore, MAX_ORDER};
-pub use chrf::{Chrf, ChrfCounts, ChrfScore};
+pub use bleu::{Bleu, BleuScore};
+pub use chrf::{Chrf, ChrfScore};
 pub use tokens::BleuTokenizer;
 
 use crate::tr;

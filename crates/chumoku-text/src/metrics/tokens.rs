@@ -25,7 +25,7 @@ fn is_period_or_comma(c: char) -> bool {
 
 impl BleuTokenizer {
     /// The name of the tokenizer in a signature.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             BleuTokenizer::V13a => "13a",
             BleuTokenizer::Char => "char",
@@ -33,7 +33,7 @@ impl BleuTokenizer {
     }
 
     /// Returns the tokens of a line, separated by spaces.
-    pub fn tokenize(self, line: &str) -> String {
+    pub(crate) fn tokenize(self, line: &str) -> String {
         let line = line.trim_end_matches(is_space);
         match self {
             BleuTokenizer::V13a => v13a(line),

@@ -40,7 +40,7 @@ mod words;
 
 pub use error::TokenizerError;
 pub use merges::{Merge, MergedWord, merges};
-pub use pipeline::{CLS, NormalizationForm, SEP, TokenizationUnit, UNK};
+pub use pipeline::{CLS, NormalizationForm, SEP, TokenizationUnit};
 pub use pretrained::{Encoding, PretrainedTokenizer, SpecialTokens, WordPieceOptions};
 pub(crate) use script::is_unspaced;
 pub use script::unspaced_fraction;

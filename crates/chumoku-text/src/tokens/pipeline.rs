@@ -14,7 +14,7 @@ pub const CLS: &str = "[CLS]";
 pub const SEP: &str = "[SEP]";
 
 /// The token for all words outside the vocabulary of a word tokenizer.
-pub const UNK: &str = "[UNK]";
+pub(crate) const UNK: &str = "[UNK]";
 
 /// The unit of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

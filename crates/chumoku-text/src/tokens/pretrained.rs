@@ -85,14 +85,14 @@ impl PretrainedTokenizer {
     ///
     /// # Errors
     /// If it is not a tokenizer, or could use all memory or run forever.
-    pub fn from_json(json: &str) -> Result<Self, Error> {
+    pub(crate) fn from_json(json: &str) -> Result<Self, Error> {
         Ok(PretrainedTokenizer { tokenizer: ValidatedTokenizer::from_json(json)? })
     }
 
     /// Reads and validates a `tokenizer.json`.
     ///
     /// # Errors
-    /// If the file cannot be read, or as for [`PretrainedTokenizer::from_json`].
+    /// If the file cannot be read, or as for `PretrainedTokenizer::from_json`.
     pub fn read(path: &Path) -> Result<Self, Error> {
         ValidatedTokenizer::read(path, PretrainedTokenizer::from_json, |found| Some(&mut found.tokenizer))
     }
@@ -172,11 +172,6 @@ impl PretrainedTokenizer {
     /// One more than the largest token id.
     pub fn id_bound(&self) -> usize {
         self.tokenizer.id_bound()
-    }
-
-    /// Returns the id of a token, spelled as in the vocabulary.
-    pub fn id(&self, token: &str) -> Option<u32> {
-        self.tokenizer.inner.token_to_id(token)
     }
 
     /// Returns the token of an id, spelled as in the vocabulary.
@@ -302,7 +297,7 @@ mod tests {
         let again = PretrainedTokenizer::from_json(&tokenizer.to_json().unwrap()).unwrap();
         assert_eq!(again.encode("the films", 9).unwrap(), tokenizer.encode("the films", 9).unwrap());
         assert_eq!(again.id_bound(), 12);
-        assert_eq!(again.id("film"), Some(5));
+        assert_eq!(again.token(5), "film");
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub struct ColoredText {
     /// The words in text order.
     pub words: Vec<HighlightedWord>,
     /// Meanings of blue and of orange.
-    pub legend: [String; 2],
+    pub(crate) legend: [String; 2],
 }
 
 const WIDTH: f64 = 720.0;

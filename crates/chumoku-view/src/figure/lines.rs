@@ -15,7 +15,7 @@ pub struct AttentionLines {
     /// The weights, row by row; `None` where a key is masked.
     pub weights: Vec<Option<f32>>,
     /// The smallest weight that is drawn.
-    pub threshold: f32,
+    pub(crate) threshold: f32,
 }
 
 /// A line from a query word to a key word, with its weight.

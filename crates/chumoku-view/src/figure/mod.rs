@@ -35,13 +35,15 @@ pub use heatmap::{ColorScale, FigureAxis, Heatmap};
 pub use heatmap_grid::HeatmapGrid;
 pub(crate) use heatmap_grid::{MAX_CELLS_PER_SIDE, PooledHeatmap, max_pooled, pooling_note};
 pub use lines::{AttentionLine, AttentionLines};
-pub use network_map::{BlockRole, MapBlock, NetworkMap};
+pub(crate) use network_map::BlockRole;
+pub use network_map::{MapBlock, NetworkMap};
 pub use page::figures_to_html;
 pub(crate) use page::{PageWidget, figures_page, page_sources};
 pub use panels::CurvePanels;
 pub use scatter::Scatter;
 pub use score_breakdown::{KeyScore, ScoreBreakdown};
-pub use search_tree::{NodeOutcome, SearchTree, TreeNode};
+pub use search_tree::SearchTree;
+pub(crate) use search_tree::{NodeOutcome, TreeNode};
 pub use table::FigureTable;
 
 use crate::picture::{Paint, Scene, SceneItem, SceneText};

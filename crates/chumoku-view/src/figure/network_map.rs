@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// The place of a block in the drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BlockRole {
+pub(crate) enum BlockRole {
     /// A table of vectors, or the layer that reads the answer.
     Ends,
     /// One of the projections of queries, keys and values, which are drawn side by side.
@@ -31,23 +31,23 @@ pub struct MapBlock {
     /// The part of an encoder–decoder: `encoder`, `decoder` or `cross`; empty in other networks.
     pub part: &'static str,
     /// The name.
-    pub name: String,
+    pub(crate) name: String,
     /// The shape of the result, for each sequence.
-    pub shape: Vec<usize>,
+    pub(crate) shape: Vec<usize>,
     /// The number of occurrences, usually one per layer.
-    pub times: usize,
+    pub(crate) times: usize,
     /// Parameters of one occurrence.
-    pub parameters: u128,
+    pub(crate) parameters: u128,
     /// The formula of the parameters.
-    pub parameters_formula: String,
+    pub(crate) parameters_formula: String,
     /// Multiply–adds of one occurrence, for a whole batch.
-    pub multiply_adds: u128,
+    pub(crate) multiply_adds: u128,
     /// The formula of the result.
-    pub formula: &'static str,
+    pub(crate) formula: &'static str,
     /// The paper that introduced it.
-    pub source: &'static str,
+    pub(crate) source: &'static str,
     /// Its place in the drawing.
-    pub role: BlockRole,
+    pub(crate) role: BlockRole,
 }
 
 /// The steps of a network in order.
@@ -56,7 +56,7 @@ pub struct NetworkMap {
     /// The blocks.
     pub blocks: Vec<MapBlock>,
     /// True if normalizations come before their sublayer.
-    pub is_pre_norm: bool,
+    pub(crate) is_pre_norm: bool,
 }
 
 /// Width of a column of blocks.

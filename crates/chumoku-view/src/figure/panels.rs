@@ -12,7 +12,7 @@ pub struct CurvePanels {
     /// The title and the curves of each panel.
     pub panels: Vec<(String, Curves)>,
     /// The range of all panels; without one, each panel has the range of its numbers.
-    pub range: Option<[f64; 2]>,
+    pub(crate) range: Option<[f64; 2]>,
 }
 
 /// Height of a panel.

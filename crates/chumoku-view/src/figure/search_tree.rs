@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 /// Outcome of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeOutcome {
+pub(crate) enum NodeOutcome {
     /// Dropped.
     Dropped,
     /// Expanded in the next step.
@@ -23,17 +23,17 @@ pub enum NodeOutcome {
 
 /// A candidate of the search.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TreeNode {
+pub(crate) struct TreeNode {
     /// Index of the previous candidate, which is earlier in the list.
-    pub parent: Option<usize>,
+    pub(crate) parent: Option<usize>,
     /// Step, from 0.
     pub step: usize,
     /// Text of the token.
-    pub name: String,
+    pub(crate) name: String,
     /// Probability of the token.
     pub probability: f64,
     /// Sum of ln p up to this token.
-    pub log_probability: f64,
+    pub(crate) log_probability: f64,
     /// Ranking score of a finished candidate.
     pub score: Option<f64>,
     /// Outcome of the candidate.
@@ -44,7 +44,7 @@ pub struct TreeNode {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchTree {
     /// The nodes; those of a step are adjacent, the best first.
-    pub nodes: Vec<TreeNode>,
+    pub(crate) nodes: Vec<TreeNode>,
 }
 
 /// Maximum width of a token in columns.

@@ -9,7 +9,7 @@ use chumoku::lang::show_controls;
 #[derive(Clone, Debug, PartialEq)]
 pub struct FigureTable {
     /// Title of the table.
-    pub caption: String,
+    pub(crate) caption: String,
     /// The column headings; the first is that of the row names.
     pub head: Vec<String>,
     /// The name and the cells of each row.

@@ -23,6 +23,6 @@ mod shape;
 #[cfg(feature = "pictures")]
 pub use draw::Fonts;
 pub(crate) use paint::hex;
-pub use paint::{Paint, Rgb, Theme};
+pub use paint::{Paint, Theme};
 pub(crate) use scene::ColorMode;
 pub use scene::{Scene, SceneItem, SceneText, TextAnchor};

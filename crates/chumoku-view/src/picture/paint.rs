@@ -1,7 +1,7 @@
 //! Colors by meaning, which allow a page to switch between light and dark.
 
 /// A color: red, green, blue.
-pub type Rgb = [u8; 3];
+pub(crate) type Rgb = [u8; 3];
 
 /// The meaning of a color.
 #[derive(Clone, Copy, Debug, PartialEq)]

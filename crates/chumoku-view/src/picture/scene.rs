@@ -81,7 +81,7 @@ impl SceneText {
 
     /// Returns the text with another alignment.
     #[must_use]
-    pub fn with_anchor(self, anchor: TextAnchor) -> SceneText {
+    pub(crate) fn with_anchor(self, anchor: TextAnchor) -> SceneText {
         SceneText { anchor, ..self }
     }
 }

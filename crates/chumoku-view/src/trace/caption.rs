@@ -8,7 +8,7 @@ pub struct Caption {
     /// The text for all languages without a translation; Japanese if the file has no other.
     pub text: String,
     /// The Japanese translation.
-    pub japanese: Option<String>,
+    pub(crate) japanese: Option<String>,
 }
 
 impl Caption {

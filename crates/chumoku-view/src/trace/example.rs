@@ -26,9 +26,9 @@ pub struct WorkedExample {
     /// The words of the queries.
     pub tokens: Vec<String>,
     /// The words of the keys; by default those of the queries.
-    pub key_tokens: Vec<String>,
+    pub(crate) key_tokens: Vec<String>,
     /// The names of the classes of a classifier.
-    pub classes: Vec<String>,
+    pub(crate) classes: Vec<String>,
     pub(crate) inputs: HashMap<Quantity, Vec<Array2<f64>>>,
     pub(crate) options: ExampleOptions,
     /// Kind, quantity and numbers of each claim, in the order of a trace.

@@ -14,7 +14,7 @@ pub struct Expansion {
     /// Row and column, from 0.
     pub index: [usize; 2],
     /// Symbol of the matrix.
-    pub symbol: String,
+    pub(crate) symbol: String,
     /// The expression.
     pub form: ExpansionForm,
     /// The result.

@@ -27,7 +27,7 @@ macro_rules! mistakes {
         impl MistakeKind {
             /// Returns the name in JSON.
             #[must_use]
-            pub fn name(self) -> &'static str {
+            pub(crate) fn name(self) -> &'static str {
                 match self { $(MistakeKind::$kind => $name),* }
             }
 

@@ -258,7 +258,7 @@ fn hull(ends: [f64; 4]) -> Interval {
 
 /// A number with its printed digits.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PrintedNumber {
+pub(crate) struct PrintedNumber {
     /// The printed text.
     pub text: String,
     /// The value of the digits.
@@ -272,7 +272,7 @@ impl PrintedNumber {
     ///
     /// # Errors
     /// If the text is not a number; the error states what was expected.
-    pub fn parse(text: &str) -> Result<PrintedNumber, String> {
+    pub(crate) fn parse(text: &str) -> Result<PrintedNumber, String> {
         let plain = text.trim().replace('\u{2212}', "-");
         let found = chumoku::lang::wording::quote(text);
         let fault = || {
@@ -302,7 +302,7 @@ impl PrintedNumber {
     }
 
     /// Returns whether `truth` rounds to the printed number: it is within half a unit of the last digit.
-    pub fn agrees_with(&self, truth: f64) -> bool {
+    pub(crate) fn agrees_with(&self, truth: f64) -> bool {
         if self.value.is_finite() && truth.is_finite() {
             return (self.value - truth).abs() <= self.tolerance();
         }

@@ -27,11 +27,11 @@ pub struct Trace {
     /// Place within a model; `None` for a worked example.
     pub place: Option<HeadLocation>,
     /// Source of the worked example.
-    pub source: Caption,
+    pub(crate) source: Caption,
     /// The words of the queries.
     pub tokens: Vec<String>,
     /// The words of the keys.
-    pub key_tokens: Vec<String>,
+    pub(crate) key_tokens: Vec<String>,
     /// The names of the classes of a classifier.
     pub classes: Vec<String>,
     /// The displayed steps, in order.
@@ -44,7 +44,7 @@ pub struct Trace {
     /// The part of a long text that the model read.
     pub truncation: Option<Truncation>,
     /// Description of the gradients of a model's trace, if it has them.
-    pub loss: Option<TracedLoss>,
+    pub(crate) loss: Option<TracedLoss>,
     /// The same steps with those that a page can switch on, if it recomputes them.
     pub(super) controlled: Option<ControlledProgram>,
 }
@@ -90,7 +90,7 @@ pub struct TraceStep {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceCheck {
     /// The property.
-    pub kind: CheckKind,
+    pub(crate) kind: CheckKind,
     /// The deviation or count that was found.
     pub value: f64,
     /// True if the property holds.
@@ -100,7 +100,7 @@ pub struct TraceCheck {
 /// A property of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum CheckKind {
+pub(crate) enum CheckKind {
     /// Each row sums to 1; the value is the largest deviation.
     RowsSumToOne,
     /// Rows without visible keys; the value is their number.

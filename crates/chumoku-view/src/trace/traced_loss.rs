@@ -6,17 +6,17 @@ use chumoku_kernels::AdamW;
 
 /// The loss whose gradients a model's trace shows.
 #[derive(Clone, Debug)]
-pub struct TracedLoss {
+pub(crate) struct TracedLoss {
     /// The prediction target.
-    pub target: LossTarget,
+    pub(crate) target: LossTarget,
     /// The loss that the model computed.
     pub value: f64,
     /// Symbol of the given gradient that arrives from the layers above; `None` if the trace contains every step up to
     /// the loss.
-    pub arriving: Option<String>,
+    pub(crate) arriving: Option<String>,
     /// Symbol of the gradient of an input that other layers read too. The trace shows only the part through this
     /// attention.
-    pub partial: Option<String>,
+    pub(crate) partial: Option<String>,
     /// Symbol of the updated matrix, and the settings of the step.
     pub step: (String, AdamW),
 }
@@ -24,7 +24,7 @@ pub struct TracedLoss {
 impl TracedLoss {
     /// Describes the loss and the step in a few sentences.
     #[must_use]
-    pub fn to_text(&self, lang: Lang) -> String {
+    pub(crate) fn to_text(&self, lang: Lang) -> String {
         let TracedLoss { target, value, arriving, partial, step: (matrix, adamw) } = self;
         let AdamW { learning_rate, beta1, beta2, epsilon, weight_decay, .. } = adamw;
         let settings = format!("η = {learning_rate}, β₁ = {beta1}, β₂ = {beta2}, ε = {epsilon:e}, λ = {weight_decay}");

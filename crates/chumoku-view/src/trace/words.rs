@@ -14,7 +14,7 @@ pub(super) fn two_digits(x: f64) -> String {
 impl Trace {
     /// Returns the heading: a worked example's title, or a model's name and the head.
     #[must_use]
-    pub fn heading(&self, lang: Lang) -> String {
+    pub(crate) fn heading(&self, lang: Lang) -> String {
         match self.place {
             Some(place) => format!("{}: {}", self.title.in_lang(lang), place.describe(lang)),
             None => self.title.in_lang(lang).to_owned(),

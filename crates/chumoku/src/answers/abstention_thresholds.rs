@@ -85,7 +85,7 @@ impl AbstentionThresholds {
 
     /// Decides whether, and down to which level, a text is answered.
     #[must_use]
-    pub fn decide(&self, model: Predictor<'_>, text: &str, prediction: &Prediction) -> AnswerDecision {
+    pub(crate) fn decide(&self, model: Predictor<'_>, text: &str, prediction: &Prediction) -> AnswerDecision {
         if model.known_share(text).is_some_and(|known| known < self.min_known_share) {
             return AnswerDecision::Abstain(AbstentionReason::UnlikeTraining);
         }

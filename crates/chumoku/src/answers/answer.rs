@@ -6,7 +6,7 @@ use crate::{Prediction, Predictor, Result};
 use serde_json::{Map, Value, json};
 
 /// The JSON keys and column names of a predicted number.
-pub const NUMBER_KEYS: [&str; 3] = ["score", "low", "high"];
+pub(crate) const NUMBER_KEYS: [&str; 3] = ["score", "low", "high"];
 
 /// Separator of the labels of a row in a column: `chumoku train --separator` accepts it.
 const SEPARATOR: &str = "|";
@@ -16,9 +16,9 @@ const SEPARATOR: &str = "|";
 #[non_exhaustive]
 pub struct AnswerOptions {
     /// The number of most probable classes or labels to give. `None` gives the predicted ones.
-    pub top: Option<usize>,
+    pub(crate) top: Option<usize>,
     /// The thresholds below which a text gets no answer.
-    pub thresholds: Option<AbstentionThresholds>,
+    pub(crate) thresholds: Option<AbstentionThresholds>,
 }
 
 /// The answer to a text.
@@ -59,7 +59,7 @@ impl AnswerOptions {
     }
 
     /// Returns the JSON object of a row without an answer, without its text.
-    pub fn empty_json(&self, model: Predictor<'_>) -> Map<String, Value> {
+    pub(crate) fn empty_json(&self, model: Predictor<'_>) -> Map<String, Value> {
         if model.predicts_numbers() {
             return NUMBER_KEYS.into_iter().map(|key| (key.to_owned(), Value::Null)).collect();
         }
@@ -72,7 +72,7 @@ impl AnswerOptions {
     }
 
     /// Returns the names of the columns in which [`Answer::cells`] are written.
-    pub fn column_names(&self, model: Predictor<'_>) -> Vec<String> {
+    pub(crate) fn column_names(&self, model: Predictor<'_>) -> Vec<String> {
         let abstained = self.thresholds.iter().map(|_| "abstained".to_owned());
         if model.predicts_numbers() {
             return NUMBER_KEYS.into_iter().map(str::to_owned).chain(abstained).collect();
@@ -145,7 +145,7 @@ impl<'a> Answer<'a> {
     }
 
     /// Returns the answered classes or labels, most probable first: the predicted ones, or as many as
-    /// [`AnswerOptions::top`] requests.
+    /// `AnswerOptions::top` requests.
     pub fn labels(&self) -> Vec<(&'a str, f32)> {
         let found = match self.top {
             Some(n) => self.prediction.ranked().into_iter().take(n).collect(),
@@ -185,7 +185,7 @@ impl<'a> Answer<'a> {
     }
 
     /// Returns the cells of the answer, in the order of [`AnswerOptions::column_names`].
-    pub fn cells(&self) -> Vec<Value> {
+    pub(crate) fn cells(&self) -> Vec<Value> {
         let reason = self.abstention_reason();
         let mut cells = if let Some(numbers) = self.number() {
             numbers.map(|x| if reason.is_none() { Value::from(x) } else { Value::from("") }).to_vec()

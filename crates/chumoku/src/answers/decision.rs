@@ -14,7 +14,7 @@ pub enum AnswerDecision {
 impl AnswerDecision {
     /// Returns the abstention reason, if no answer is given.
     #[must_use]
-    pub fn abstention_reason(self) -> Option<AbstentionReason> {
+    pub(crate) fn abstention_reason(self) -> Option<AbstentionReason> {
         match self {
             AnswerDecision::Abstain(objection) => Some(objection),
             AnswerDecision::Full | AnswerDecision::UpToLevel(_) => None,
@@ -34,7 +34,7 @@ pub enum AbstentionReason {
 impl AbstentionReason {
     /// The name in JSON and columns.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             AbstentionReason::LowConfidence => "unsure",
             AbstentionReason::UnlikeTraining => "unlike_training",

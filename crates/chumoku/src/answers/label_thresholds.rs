@@ -32,7 +32,7 @@ impl ThresholdOptions {
     ///
     /// # Errors
     /// If the model predicts a number, or a threshold cannot be used.
-    pub fn resolve(&self, model: Predictor<'_>, report: &mut dyn FnMut(&str)) -> Result<Vec<Option<f32>>> {
+    pub(crate) fn resolve(&self, model: Predictor<'_>, report: &mut dyn FnMut(&str)) -> Result<Vec<Option<f32>>> {
         if model.predicts_numbers() {
             return Err(Error::Setting(tr!(
                 "--threshold, --precision-at-least: this model predicts a number, not classes; leave them out",

@@ -23,7 +23,7 @@ mod row_predictor;
 mod tokens;
 
 pub use abstention_thresholds::AbstentionThresholds;
-pub use answer::{Answer, AnswerOptions, NUMBER_KEYS};
+pub use answer::{Answer, AnswerOptions};
 pub use decision::{AbstentionReason, AnswerDecision};
 pub use feature_values::{ModelInputs, feature_values, required_columns};
 pub use generated::{continuation, reconstruction, translation, vector};
@@ -39,7 +39,7 @@ use serde_json::{Map, Value, json};
 
 /// Returns a probability, rounded to six decimals.
 #[must_use]
-pub fn rounded_probability(p: f32) -> Value {
+pub(crate) fn rounded_probability(p: f32) -> Value {
     json!((f64::from(p) * 1e6).round() / 1e6)
 }
 
@@ -54,7 +54,7 @@ pub fn insert_text(object: &mut Map<String, Value>, text: &str) {
 
 /// Returns predicted spans as a list.
 #[must_use]
-pub fn spans_json(found: &[PredictedSpan]) -> Value {
+pub(crate) fn spans_json(found: &[PredictedSpan]) -> Value {
     let span = |found: &PredictedSpan| {
         let probability = (found.probability * 1e6).round() / 1e6;
         let (start, end, label) = (found.span.start, found.span.end, &found.span.label);

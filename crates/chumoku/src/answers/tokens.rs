@@ -22,15 +22,15 @@ pub enum ModelTokenizer<'m> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Token {
     /// The token's index in the vocabulary.
-    pub id: u32,
+    pub(crate) id: u32,
     /// The token's name.
     pub text: String,
     /// `true` for special tokens such as `[CLS]`.
-    pub special: bool,
+    pub(crate) special: bool,
     /// The index of the first character. `None` for special tokens.
-    pub start: Option<usize>,
+    pub(crate) start: Option<usize>,
     /// The index after the last character.
-    pub stop: Option<usize>,
+    pub(crate) stop: Option<usize>,
 }
 
 impl<'m> ModelTokenizer<'m> {

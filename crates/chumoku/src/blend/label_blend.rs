@@ -14,7 +14,7 @@ pub struct LabelBlend {
     /// Weight of the network's log-odds.
     pub attention: f32,
     /// Weight of the n-gram model's log-odds.
-    pub ngrams: f32,
+    pub(crate) ngrams: f32,
     /// The offset that is added to the log-odds of each label.
     pub offsets: Vec<f32>,
     /// The lowest probability at which each label is predicted.
@@ -32,7 +32,7 @@ const THRESHOLD_RANGE: [f32; 2] = [0.02, 0.98];
 
 impl LabelBlend {
     /// Uses the network alone, without scaling.
-    pub fn network_only(labels: usize) -> LabelBlend {
+    pub(crate) fn network_only(labels: usize) -> LabelBlend {
         LabelBlend { attention: 1.0, ngrams: 0.0, offsets: vec![0.0; labels], thresholds: vec![0.5; labels] }
     }
 
@@ -42,7 +42,7 @@ impl LabelBlend {
     }
 
     /// Returns label probabilities from the log-odds of both members.
-    pub fn probabilities(&self, attention: &[f32], ngrams: Option<&[f32]>) -> Vec<f32> {
+    pub(crate) fn probabilities(&self, attention: &[f32], ngrams: Option<&[f32]>) -> Vec<f32> {
         let score = |label: usize| {
             let of_ngrams = ngrams.map_or(0.0, |ngrams| self.ngrams * ngrams[label]);
             self.attention * attention[label] + of_ngrams + self.offsets[label]
@@ -51,7 +51,7 @@ impl LabelBlend {
     }
 
     /// Returns the predicted labels in ascending order.
-    pub fn predicted_labels(&self, probabilities: &[f32]) -> Vec<u32> {
+    pub(crate) fn predicted_labels(&self, probabilities: &[f32]) -> Vec<u32> {
         let all = (0..).zip(probabilities).zip(&self.thresholds);
         all.filter(|((_, p), threshold)| p >= threshold).map(|((label, _), _)| label).collect()
     }
@@ -79,7 +79,7 @@ impl LabelBlend {
 
     /// Fits weights and offsets, then thresholds, on rows of log-odds with their labels. With empty `ngrams`, fits one
     /// weight. Rows count equally unless `row_weights` are given.
-    pub fn fit(
+    pub(crate) fn fit(
         attention: &[Vec<f32>],
         ngrams: &[Vec<f32>],
         truth: &[Vec<u32>],

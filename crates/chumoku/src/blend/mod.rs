@@ -26,10 +26,10 @@ pub struct Blend {
 
 impl Blend {
     /// Uses the network alone, without scaling.
-    pub const NETWORK_ONLY: Blend = Blend { attention: 1.0, ngrams: 0.0 };
+    pub(crate) const NETWORK_ONLY: Blend = Blend { attention: 1.0, ngrams: 0.0 };
 
     /// Returns class probabilities from the log-probabilities of both members.
-    pub fn probabilities(&self, attention: &[f32], ngrams: Option<&[f32]>) -> Vec<f32> {
+    pub(crate) fn probabilities(&self, attention: &[f32], ngrams: Option<&[f32]>) -> Vec<f32> {
         let scores: Vec<f32> = match ngrams {
             Some(ngrams) => attention.iter().zip(ngrams).map(|(a, n)| self.attention * a + self.ngrams * n).collect(),
             None => attention.iter().map(|a| self.attention * a).collect(),
@@ -42,7 +42,7 @@ impl Blend {
     ///
     /// A prior pulls the weights towards (1, 0), or (½, ½) for two members. It counts as much as a few rows and keeps
     /// small validation splits from extremes.
-    pub fn fit(attention: &[Vec<f32>], ngrams: &[Vec<f32>], labels: &[u32], weights: Option<&[f32]>) -> Blend {
+    pub(crate) fn fit(attention: &[Vec<f32>], ngrams: &[Vec<f32>], labels: &[u32], weights: Option<&[f32]>) -> Blend {
         let both = !ngrams.is_empty();
         let prior = if both { [0.5, 0.5] } else { [1.0, 0.0] };
         if labels.is_empty() {

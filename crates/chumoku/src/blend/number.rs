@@ -16,7 +16,7 @@ pub struct NumberLabel {
     /// The number.
     pub number: f64,
     /// Indices of the thresholds below it, ascending.
-    pub above: Vec<u32>,
+    pub(crate) above: Vec<u32>,
 }
 
 impl NgramTarget for NumberLabel {
@@ -39,7 +39,7 @@ pub struct NumberScale {
     /// The mean of the training numbers in each of the K + 1 bins.
     pub values: Vec<f64>,
     /// The variance of the training numbers in each bin.
-    pub variances: Vec<f64>,
+    pub(crate) variances: Vec<f64>,
     /// The smallest and largest training number.
     pub range: [f64; 2],
 }
@@ -51,7 +51,7 @@ const MAX_BINS: usize = 20;
 
 impl NumberScale {
     /// Fits a scale to numbers with at least two distinct values.
-    pub fn fit(numbers: &[f64]) -> NumberScale {
+    pub(crate) fn fit(numbers: &[f64]) -> NumberScale {
         let mut sorted = numbers.to_vec();
         sorted.sort_by(f64::total_cmp);
         let mut different = sorted.clone();
@@ -87,17 +87,17 @@ impl NumberScale {
     }
 
     /// Returns the bin of a number, which is the number of thresholds below it.
-    pub fn bin(&self, number: f64) -> usize {
+    pub(crate) fn bin(&self, number: f64) -> usize {
         self.thresholds.partition_point(|&t| t < number)
     }
 
     /// Returns a number as a label for all threshold questions.
-    pub fn label(&self, number: f64) -> NumberLabel {
+    pub(crate) fn label(&self, number: f64) -> NumberLabel {
         NumberLabel { number, above: (0..self.bin(number) as u32).collect() }
     }
 
     /// Returns the labels of the thresholds, such as "> 2.5".
-    pub fn threshold_labels(&self) -> Vec<String> {
+    pub(crate) fn threshold_labels(&self) -> Vec<String> {
         self.thresholds.iter().map(|t| format!("> {t}")).collect()
     }
 
@@ -107,7 +107,7 @@ impl NumberScale {
     }
 
     /// Returns the index of the level nearest to a number.
-    pub fn nearest_level(&self, number: f64) -> usize {
+    pub(crate) fn nearest_level(&self, number: f64) -> usize {
         let distance = |bin: &usize| (self.values[*bin] - number).abs();
         (0..self.values.len()).min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or_default()
     }
@@ -208,9 +208,9 @@ pub struct NumberBlend {
     pub blend: LabelBlend,
     /// The half-width of the 90 % interval, in units of the predicted standard deviation plus `floor`. `None` if there
     /// were too few held-out rows, in which case the interval is the whole range.
-    pub margin: Option<f64>,
+    pub(crate) margin: Option<f64>,
     /// The constant that is added to the predicted standard deviation, which may be 0.
-    pub floor: f64,
+    pub(crate) floor: f64,
 }
 
 /// A predicted number with its 90 % prediction interval.
@@ -220,9 +220,9 @@ pub struct Estimate {
     /// The predicted number.
     pub score: f64,
     /// The lower end of the interval.
-    pub low: f64,
+    pub(crate) low: f64,
     /// The upper end of the interval.
-    pub high: f64,
+    pub(crate) high: f64,
 }
 
 impl Estimate {
@@ -309,7 +309,7 @@ impl NumberBlend {
     }
 
     /// Returns the number and its interval, from the probabilities of exceeding each threshold.
-    pub fn estimate(&self, above: &[f32]) -> Estimate {
+    pub(crate) fn estimate(&self, above: &[f32]) -> Estimate {
         let [score, spread] = self.center_and_spread(above);
         let [least, most] = self.scale.range;
         let half = self.margin.map_or(f64::INFINITY, |margin| margin * spread);

@@ -19,7 +19,7 @@ const LENGTH: usize = 101;
 const SEEDS: u64 = 5;
 
 /// Distances, in tokens, from the last token to the one whose gradient is measured.
-pub const GRADIENT_DISTANCES: [usize; 5] = [1, 5, 10, 50, 100];
+pub(crate) const GRADIENT_DISTANCES: [usize; 5] = [1, 5, 10, 50, 100];
 
 /// The gradient of the last output with respect to earlier inputs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -28,22 +28,22 @@ pub struct GradientByDistance {
     pub network: &'static str,
     /// Length of the gradient at each of [`GRADIENT_DISTANCES`], relative to that at the last token. Each is a
     /// geometric mean over five networks with random weights and inputs.
-    pub shares: Vec<f64>,
+    pub(crate) shares: Vec<f64>,
 }
 
 /// The state and the steps of both networks at one length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct LimitCounts {
+pub(crate) struct LimitCounts {
     /// Tokens in a sequence.
     pub length: usize,
     /// The numbers that an LSTM carries from one token to the next: output and cell state.
-    pub state_numbers: usize,
+    pub(crate) state_numbers: usize,
     /// The numbers of all tokens that a query of attention reads: keys and values.
-    pub attended_numbers: usize,
+    pub(crate) attended_numbers: usize,
     /// The steps of the LSTM that must wait for each other.
-    pub recurrent_steps: u128,
+    pub(crate) recurrent_steps: u128,
     /// The steps of attention that must wait for each other. A layer is one step.
-    pub attention_steps: u128,
+    pub(crate) attention_steps: u128,
 }
 
 /// Three limits of recurrent networks of width 64, next to one layer of attention of the same width.
@@ -54,7 +54,7 @@ pub struct RecurrentLimits {
     /// The gradients of RNN, LSTM, GRU and attention.
     pub gradients: Vec<GradientByDistance>,
     /// State and steps at this length and at twice the length, counted from the shapes.
-    pub counts: [LimitCounts; 2],
+    pub(crate) counts: [LimitCounts; 2],
 }
 
 /// A network that maps a sequence of vectors to another, and its backward pass.

@@ -19,7 +19,7 @@ impl MedianInterval {
     /// Meeker 1991, section 5.2).
     ///
     /// The limits are infinite if there are too few measurements.
-    pub fn from_samples(mut values: Vec<f64>, level: f64) -> MedianInterval {
+    pub(crate) fn from_samples(mut values: Vec<f64>, level: f64) -> MedianInterval {
         values.sort_by(f64::total_cmp);
         let n = values.len();
         let median = match n {

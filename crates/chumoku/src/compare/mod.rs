@@ -26,10 +26,9 @@ mod limits;
 mod median_interval;
 mod step_time;
 
-pub use crate::scoring::AccuracyDifference;
 pub use article::ArticleResults;
 pub use claims::{Claim, LocalizedText, Verdict};
-pub use limits::{GRADIENT_DISTANCES, GradientByDistance, LimitCounts, RecurrentLimits};
+pub use limits::{GradientByDistance, RecurrentLimits};
 pub use median_interval::MedianInterval;
 pub use step_time::{StepTime, TimeGrowth};
 
@@ -51,7 +50,7 @@ use std::time::{Duration, Instant};
 pub const LENGTHS: [usize; 6] = [32, 64, 128, 256, 512, 1024];
 
 /// Sequences per timed step.
-pub const BATCH: usize = 32;
+pub(crate) const BATCH: usize = 32;
 
 /// Shortest length, in tokens, for fitting the growth of a recurrent network's time. The fixed cost of a step distorts
 /// shorter ones.

@@ -54,12 +54,12 @@ pub struct TimeGrowth {
     /// The lengths.
     pub lengths: Vec<usize>,
     /// The power, fitted to each sweep (least squares of logarithms).
-    pub power: MedianInterval,
+    pub(crate) power: MedianInterval,
     /// The power by which the network's multiply–adds grow over these lengths at its width, fitted in the same way.
-    pub expected: f64,
+    pub(crate) expected: f64,
     /// The length from which multiply–adds grow at least with the power 1.85, measured by doubling the length. `None`
     /// if they never do.
-    pub square_from: Option<usize>,
+    pub(crate) square_from: Option<usize>,
 }
 
 /// The least-squares slope of a line through points.

@@ -32,9 +32,9 @@ pub(crate) struct MemberEmissions {
 
 impl TaggerBlend {
     /// Uses only the network.
-    pub const NETWORK: TaggerBlend = TaggerBlend { network: 1.0, crf: 0.0 };
+    pub(crate) const NETWORK: TaggerBlend = TaggerBlend { network: 1.0, crf: 0.0 };
     /// Uses only the conditional random field.
-    pub const CRF: TaggerBlend = TaggerBlend { network: 0.0, crf: 1.0 };
+    pub(crate) const CRF: TaggerBlend = TaggerBlend { network: 0.0, crf: 1.0 };
 
     /// Checks the weights.
     pub(crate) fn check(self) -> Result<(), String> {

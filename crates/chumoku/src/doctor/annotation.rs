@@ -6,7 +6,7 @@ use crate::sorting;
 
 /// A text to label next.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AnnotationCandidate {
+pub(crate) struct AnnotationCandidate {
     /// The row of the unlabeled file, from 0.
     pub row: usize,
     /// The most probable class.
@@ -14,7 +14,7 @@ pub struct AnnotationCandidate {
     /// Its probability.
     pub probability: f32,
     /// The uncertainty of the models: 1 minus the difference of the two largest probabilities.
-    pub uncertainty: f32,
+    pub(crate) uncertainty: f32,
 }
 
 /// Size of the candidate pool, as a multiple of the number to select.

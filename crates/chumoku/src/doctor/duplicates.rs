@@ -6,28 +6,28 @@ use std::collections::{BTreeMap, HashMap};
 
 /// A group of rows with equal or nearly equal texts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct DuplicateGroup {
+pub(crate) struct DuplicateGroup {
     /// Row indices, ascending; at least two.
     pub rows: Vec<usize>,
     /// True if all texts are equal except for case and white space.
-    pub is_exact: bool,
+    pub(crate) is_exact: bool,
     /// The smallest Jaccard similarity among the compared pairs; 1 for equal texts.
-    pub similarity: f32,
+    pub(crate) similarity: f32,
     /// True if the rows have different labels.
-    pub has_conflict: bool,
+    pub(crate) has_conflict: bool,
 }
 
 /// A row of the test file whose text is also in the training file, exactly or nearly.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TestLeak {
+pub(crate) struct TestLeak {
     /// The row of the test file, from 0.
     pub row: usize,
     /// The most similar row of the training file.
-    pub train_row: usize,
+    pub(crate) train_row: usize,
     /// True if the two texts are equal except for case and white space.
-    pub is_exact: bool,
+    pub(crate) is_exact: bool,
     /// Jaccard similarity of the two texts.
-    pub similarity: f32,
+    pub(crate) similarity: f32,
 }
 
 /// A union–find structure over texts.

@@ -18,24 +18,24 @@ pub struct LabelIssue {
     /// The row, from 0.
     pub row: usize,
     /// The given label.
-    pub label: u32,
+    pub(crate) label: u32,
     /// The more likely label.
-    pub likely: u32,
+    pub(crate) likely: u32,
     /// Probability of the given label.
-    pub given_probability: f32,
+    pub(crate) given_probability: f32,
     /// Probability of the likely label.
     pub probability: f32,
     /// The n-grams that favor the likely label most over the given one, with their contributions to the log-odds.
-    pub ngrams: Vec<NgramEffect>,
+    pub(crate) ngrams: Vec<NgramEffect>,
     /// Rows with an equal or nearly equal text but another label.
-    pub contradicted_by: Vec<usize>,
+    pub(crate) contradicted_by: Vec<usize>,
 }
 
 /// An estimate of how many labels are wrong.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LabelNoise {
     /// Number of rows whose label was checked.
-    pub num_judged: usize,
+    pub(crate) num_judged: usize,
     /// True if the models predict labels better than their frequencies do. If not, no label is reported.
     pub is_informed: bool,
     /// Estimated number of these rows with a wrong label.

@@ -43,12 +43,12 @@ mod out_of_fold;
 mod scripts;
 mod shingles;
 
-pub use annotation::AnnotationCandidate;
-pub use duplicates::{DuplicateGroup, TestLeak};
+pub(crate) use annotation::AnnotationCandidate;
+pub(crate) use duplicates::{DuplicateGroup, TestLeak};
 pub use findings::{Finding, FindingFile, FindingKind};
 pub use input::{DoctorInput, DoctorTexts};
 pub use label_issues::{LabelIssue, LabelNoise, PairNoise};
-pub use odd_labels::OddLabel;
+pub(crate) use odd_labels::OddLabel;
 
 use crate::data::{Example, label_key};
 use crate::{Result, row, sorting, tr};
@@ -63,11 +63,11 @@ pub struct DoctorOptions {
     pub folds: usize,
     /// How often the rows are divided into folds. A row's log-probabilities are the mean over all rounds, since a
     /// single division depends on luck.
-    pub rounds: usize,
+    pub(crate) rounds: usize,
     /// Seed of the folds.
     pub seed: u64,
     /// Maximum number of unlabeled texts to select.
-    pub num_candidates: usize,
+    pub(crate) num_candidates: usize,
 }
 
 impl Default for DoctorOptions {
@@ -78,7 +78,7 @@ impl Default for DoctorOptions {
 
 /// A fault in the text of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TextFault {
+pub(crate) struct TextFault {
     /// The row, from 0.
     pub row: usize,
     kind: TextFaultKind,
@@ -97,23 +97,23 @@ pub struct DoctorReport {
     /// The classes; labels are indices into this list.
     pub labels: Vec<String>,
     /// The label of each row.
-    pub row_labels: Vec<u32>,
+    pub(crate) row_labels: Vec<u32>,
     /// Labels that are likely wrong, the most suspicious first; empty if models are [too weak](LabelNoise::is_weak).
     pub label_issues: Vec<LabelIssue>,
     /// All rows whose label could be checked, the most suspicious first.
-    pub ranking: Vec<usize>,
+    pub(crate) ranking: Vec<usize>,
     /// The estimated label noise.
     pub noise: LabelNoise,
     /// Labels with a single text, and labels that nearly match another label.
-    pub odd_labels: Vec<OddLabel>,
+    pub(crate) odd_labels: Vec<OddLabel>,
     /// Groups of equal and nearly equal texts, ordered by their first rows.
-    pub duplicate_groups: Vec<DuplicateGroup>,
+    pub(crate) duplicate_groups: Vec<DuplicateGroup>,
     /// Rows of the test file whose text is also in the training file, in the order of the test file.
-    pub leaks: Vec<TestLeak>,
+    pub(crate) leaks: Vec<TestLeak>,
     /// Faults of texts, in the order of the rows.
-    pub text_faults: Vec<TextFault>,
+    pub(crate) text_faults: Vec<TextFault>,
     /// Texts to label next, the most informative first.
-    pub candidates: Vec<AnnotationCandidate>,
+    pub(crate) candidates: Vec<AnnotationCandidate>,
 }
 
 /// Examines labeled texts. `observe` receives a description of each step.

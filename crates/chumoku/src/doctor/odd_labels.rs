@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 
 /// A label that is probably a typo, or has only one text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OddLabel {
+pub(crate) struct OddLabel {
     /// Index of the label.
-    pub label: u32,
+    pub(crate) label: u32,
     /// True if only one text has it, so that no model of other texts can predict it.
-    pub has_one_text: bool,
+    pub(crate) has_one_text: bool,
     /// The label that was probably intended.
-    pub intended: Option<u32>,
+    pub(crate) intended: Option<u32>,
 }
 
 /// Finds labels with a single text, and labels that differ from an at least equally frequent one only in case and white

@@ -78,7 +78,7 @@ pub struct AlignedHead {
     pub end: f32,
     /// The largest agreement that the same rows reach by chance, when assigned to shuffled target words. The number of
     /// shuffles makes one head in a hundred models exceed it by chance.
-    pub by_chance: f32,
+    pub(crate) by_chance: f32,
     /// `true` if the agreement exceeds chance.
     pub aligns: bool,
 }

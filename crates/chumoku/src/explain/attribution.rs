@@ -70,7 +70,7 @@ pub enum AttributionMethod {
 impl AttributionMethod {
     /// The name used in [`Attribution::method`].
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             AttributionMethod::LeaveOneOut => "leave-one-out",
             AttributionMethod::IntegratedGradients => "integrated gradients",

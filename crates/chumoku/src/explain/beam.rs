@@ -54,7 +54,7 @@ pub struct BeamResult {
     /// The text. For a language model, the continuation only.
     pub text: String,
     /// The log-probability of its tokens.
-    pub log_probability: f64,
+    pub(crate) log_probability: f64,
     /// The score by which it is ranked.
     pub score: f64,
 }

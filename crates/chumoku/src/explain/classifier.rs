@@ -112,7 +112,7 @@ impl TextClassifier {
     ///
     /// # Errors
     /// As for [`TextClassifier::explain`].
-    pub fn explain_with_method(
+    pub(crate) fn explain_with_method(
         &self,
         text: &str,
         name: &str,
@@ -122,7 +122,7 @@ impl TextClassifier {
         self.explain_label(text, name, (method, None), progress)
     }
 
-    /// Explains like [`TextClassifier::explain_with_method`], for a label of a multi-label model instead of the most
+    /// Explains like `TextClassifier::explain_with_method`, for a label of a multi-label model instead of the most
     /// probable one.
     ///
     /// # Errors

@@ -60,7 +60,7 @@ fn ngram_cost(words: usize, bytes: usize) -> u128 {
 }
 
 impl TextClassifier {
-    /// Estimates the cost of [`TextClassifier::explain_with_method`] and [`TextClassifier::curves`].
+    /// Estimates the cost of `TextClassifier::explain_with_method` and [`TextClassifier::curves`].
     ///
     /// # Errors
     /// If the text cannot be tokenized.

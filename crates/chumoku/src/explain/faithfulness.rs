@@ -56,10 +56,10 @@ pub struct Faithfulness {
     /// The results of each method, random orders last.
     pub orders: Vec<MethodFaithfulness>,
     /// The method with the largest gain, of leave-one-out and integrated gradients.
-    pub best: String,
+    pub(crate) best: String,
     /// The gain of attention as a share of the best method's gain. `None` without attention, or if the best method
     /// gains nothing.
-    pub attention_share: Option<MeanInterval>,
+    pub(crate) attention_share: Option<MeanInterval>,
     /// The largest completeness gap of integrated gradients, as a share of the change. Gaps up to 0.001 do not count.
     pub largest_gap: f32,
 }

@@ -2,7 +2,6 @@
 
 use super::label_probability::LabelProbability;
 use crate::lang::lang;
-use crate::scoring::argmax;
 use crate::sorting::argsort_descending;
 use crate::tr;
 use serde::{Deserialize, Serialize};
@@ -173,13 +172,6 @@ impl Patching {
             Some(index) => PatchedSite::FeedForward { layer: index / positions, position: index % positions },
         };
         argsort_descending(&all).into_iter().take(count).map(site).collect()
-    }
-
-    /// Returns the position whose residual stream moves the answer most at each depth.
-    #[must_use]
-    pub fn strongest_positions(&self) -> Vec<usize> {
-        let rows = self.residual.chunks_exact(self.aligned.len().max(1));
-        rows.map(|row| argmax(row) as usize).collect()
     }
 
     /// Checks the lengths of all lists against each other.

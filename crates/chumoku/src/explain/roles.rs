@@ -42,7 +42,7 @@ pub struct HeadStatistics {
     /// The mean distance between query and key, in words.
     pub distance: f32,
     /// The share on the word itself and its neighbors.
-    pub nearby: f32,
+    pub(crate) nearby: f32,
     /// The share on the previous word.
     pub previous: f32,
     /// The share on the first word.

@@ -21,10 +21,10 @@ use std::collections::{HashMap, HashSet};
 #[non_exhaustive]
 pub struct HierarchyNode {
     /// The name: the path to the node, or the plain name if parents came from a file.
-    pub name: String,
+    pub(crate) name: String,
     /// The parent, which precedes the node. `None` at the top.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent: Option<usize>,
+    pub(crate) parent: Option<usize>,
 }
 
 /// A tree of classes.
@@ -59,7 +59,7 @@ impl Hierarchy {
     }
 
     /// Returns the separator between the names of a path. `None` if parents came from a file.
-    pub fn separator(&self) -> Option<&str> {
+    pub(crate) fn separator(&self) -> Option<&str> {
         self.separator.as_deref()
     }
 
@@ -86,7 +86,7 @@ impl Hierarchy {
     }
 
     /// Returns the node of a class at a level, counted from 1. If the path is shorter, returns its last node.
-    pub fn node_at_level(&self, class: usize, level: usize) -> usize {
+    pub(crate) fn node_at_level(&self, class: usize, level: usize) -> usize {
         let path = self.path(class);
         path[level.clamp(1, path.len()) - 1]
     }
@@ -98,7 +98,7 @@ impl Hierarchy {
     }
 
     /// Returns the probability of each node: the sum over the classes at it and below it.
-    pub fn probabilities(&self, of_classes: &[f32]) -> Vec<f32> {
+    pub(crate) fn probabilities(&self, of_classes: &[f32]) -> Vec<f32> {
         let mut all = vec![0.0f64; self.nodes.len()];
         for (&node, &p) in self.classes.iter().zip(of_classes) {
             all[node] += f64::from(p);
@@ -134,18 +134,18 @@ impl Hierarchy {
     }
 
     /// Returns the nodes on the path to a class with their probabilities, from the top.
-    pub fn levels(&self, of_classes: &[f32], class: usize) -> Vec<(&str, f32)> {
+    pub(crate) fn levels(&self, of_classes: &[f32], class: usize) -> Vec<(&str, f32)> {
         let all = self.probabilities(of_classes);
         self.path(class).into_iter().map(|node| (self.nodes[node].name.as_str(), all[node])).collect()
     }
 
     /// Caps the probability of each label at the minimum on the path to it. For multi-label trees, in which each node
     /// is a label.
-    pub fn cap_by_ancestors(&self, of_labels: &mut [f32]) {
+    pub(crate) fn cap_by_ancestors(&self, of_labels: &mut [f32]) {
         self.propagate_down(of_labels, f32::min);
     }
 
-    /// Raises the threshold of each label to those of its ancestors. With [capped](Self::cap_by_ancestors)
+    /// Raises the threshold of each label to those of its ancestors. With capped
     /// probabilities, a label above its threshold then has all its ancestors above theirs.
     pub fn raise_to_ancestors(&self, thresholds: &mut [f32]) {
         self.propagate_down(thresholds, f32::max);
@@ -169,7 +169,7 @@ impl Hierarchy {
 
     /// Returns the parent of each label, or the label itself at the top. For multi-label trees, in which each node is a
     /// label.
-    pub fn parents(&self) -> Vec<usize> {
+    pub(crate) fn parents(&self) -> Vec<usize> {
         let label_of = |node: usize| self.classes.iter().position(|of| *of == node);
         let parent = |(label, &node): (usize, &usize)| self.nodes[node].parent.and_then(label_of).unwrap_or(label);
         self.classes.iter().enumerate().map(parent).collect()
@@ -184,7 +184,7 @@ impl Hierarchy {
     }
 
     /// Returns the confidence of a class at each level: the probability that the true class has the same node there.
-    pub fn level_confidences(&self, of_classes: &[f32], class: usize) -> Vec<f32> {
+    pub(crate) fn level_confidences(&self, of_classes: &[f32], class: usize) -> Vec<f32> {
         let found = self.levels(of_classes, class);
         // Below the end of its path, a class is right only if the true path ends there too.
         let below = |level: usize| found.get(level).map_or(of_classes[class], |(_, p)| *p);
@@ -192,7 +192,7 @@ impl Hierarchy {
     }
 
     /// Returns the number of levels, from the top, at which two classes have the same node.
-    pub fn shared_levels(&self, class: usize, other: usize) -> usize {
+    pub(crate) fn shared_levels(&self, class: usize, other: usize) -> usize {
         (1..=self.depth())
             .take_while(|&level| self.node_at_level(class, level) == self.node_at_level(other, level))
             .count()

@@ -51,7 +51,7 @@ impl HierarchySource {
     /// Detects whether labels are paths: most must have a separator between names, and at least two must share their
     /// first name.
     #[must_use]
-    pub fn detect(labels: &[String]) -> Option<HierarchySource> {
+    pub(crate) fn detect(labels: &[String]) -> Option<HierarchySource> {
         let is_tree = |separator: &&str| {
             let paths: Vec<Vec<&str>> = labels.iter().filter_map(|label| names(label, separator)).collect();
             let paths: Vec<&Vec<&str>> = paths.iter().filter(|path| path.len() > 1).collect();
@@ -168,7 +168,7 @@ impl HierarchySource {
     ///
     /// # Errors
     /// If the file cannot be read, a name has two parents, or names form a cycle.
-    pub fn from_file(path: &Path) -> Result<HierarchySource> {
+    pub(crate) fn from_file(path: &Path) -> Result<HierarchySource> {
         ParentTable::read(path).map(HierarchySource::Parents)
     }
 
@@ -195,7 +195,7 @@ impl HierarchySource {
     ///
     /// # Errors
     /// The first row whose path has an empty name, or whose label is not in the file of parents.
-    pub fn normalize_labels(&self, dataset: &mut Dataset) -> Result<()> {
+    pub(crate) fn normalize_labels(&self, dataset: &mut Dataset) -> Result<()> {
         let mut bad = None;
         for (row, example) in dataset.examples.iter_mut().enumerate() {
             match self.normalized_label(&example.label) {

@@ -9,10 +9,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The name of a stage in English and Japanese.
-pub type StageName = [&'static str; 2];
+pub(crate) type StageName = [&'static str; 2];
 
 /// Time outside of all other stages.
-pub const REST: StageName = ["the rest", "その他"];
+pub(crate) const REST: StageName = ["the rest", "その他"];
 
 /// The time of a stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,7 +21,7 @@ pub struct StageTime {
     /// The name of the stage.
     pub name: StageName,
     /// How many times the stage began.
-    pub times: u64,
+    pub(crate) times: u64,
     /// How long the command was in the stage.
     pub duration: Duration,
     /// The processor time of the whole process during the stage. `None` if the system does not report it.
@@ -33,15 +33,15 @@ pub const READING: StageName = ["reading rows", "行の読み込み"];
 /// Tokenizing texts, including training of the vocabulary.
 pub const TOKENS: StageName = ["tokens", "トークン"];
 /// Training or running the n-gram model.
-pub const NGRAMS: StageName = ["n-grams", "n-gram"];
+pub(crate) const NGRAMS: StageName = ["n-grams", "n-gram"];
 /// Training steps.
-pub const STEPS: StageName = ["training steps", "学習ステップ"];
+pub(crate) const STEPS: StageName = ["training steps", "学習ステップ"];
 /// Running the network.
-pub const NETWORK: StageName = ["network", "ネットワーク"];
+pub(crate) const NETWORK: StageName = ["network", "ネットワーク"];
 /// Reading and writing checkpoints.
-pub const CHECKPOINTS: StageName = ["checkpoints", "チェックポイント"];
+pub(crate) const CHECKPOINTS: StageName = ["checkpoints", "チェックポイント"];
 /// Computing and reporting scores.
-pub const REPORT: StageName = ["report", "報告"];
+pub(crate) const REPORT: StageName = ["report", "報告"];
 /// Writing predictions or model files.
 pub const WRITING: StageName = ["writing", "書き込み"];
 

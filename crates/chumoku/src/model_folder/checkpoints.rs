@@ -55,7 +55,7 @@ pub(crate) fn checkpoints(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns `true` if a folder holds any checkpoint, valid or not.
-pub fn has_checkpoint(folder: &Path) -> bool {
+pub(crate) fn has_checkpoint(folder: &Path) -> bool {
     !checkpoints(folder).is_empty()
 }
 

@@ -22,8 +22,9 @@ mod replace;
 mod snapshot;
 mod tensors;
 
+pub(crate) use checkpoints::has_checkpoint;
+pub use checkpoints::has_checkpoints;
 pub(crate) use checkpoints::{CHECKPOINTS, MANIFEST, STATE, checkpoints, remove_checkpoint};
-pub use checkpoints::{has_checkpoint, has_checkpoints};
 pub(crate) use entry_type::EntryType;
 pub(crate) use files::{
     CARD, CHAT_TEMPLATE, CONFIG, GENERATION, LOCK, LOG, METRICS, NEXT_RUN, NGRAM_WEIGHTS, SOURCE_TOKENIZER,

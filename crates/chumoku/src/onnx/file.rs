@@ -6,13 +6,13 @@ use crate::tensors::{Tensor, TensorFile};
 use crate::{Error, Result, tr};
 
 /// Names of the operator's inputs in files.
-pub const INPUTS: [&str; 7] = ["Q", "K", "V", "attn_mask", "past_key", "past_value", "nonpad_kv_seqlen"];
+pub(crate) const INPUTS: [&str; 7] = ["Q", "K", "V", "attn_mask", "past_key", "past_value", "nonpad_kv_seqlen"];
 /// Names of the operator's outputs in files.
-pub const OUTPUTS: [&str; 4] = ["Y", "present_key", "present_value", "qk_matmul_output"];
+pub(crate) const OUTPUTS: [&str; 4] = ["Y", "present_key", "present_value", "qk_matmul_output"];
 
 /// Reads the operator's inputs from a file, runs it, and returns its outputs as a file.
 ///
-/// Inputs are named as in [`INPUTS`], optionally with the prefix `in.`. With the prefix, the metadata may contain
+/// Inputs are named as in `INPUTS`, optionally with the prefix `in.`. With the prefix, the metadata may contain
 /// `attributes`, a JSON object; `flags` take precedence over it. `out.*` and tensors named as outputs are ignored. Any
 /// other tensor is an error, because a misspelled mask would otherwise be ignored silently.
 ///

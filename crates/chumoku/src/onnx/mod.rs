@@ -28,5 +28,5 @@ mod tests;
 pub use crate::tensors::Tensor;
 pub use attention::attention;
 pub use export::{EXPORT_INPUTS, EXPORT_OUTPUTS, ExportedClassifier, OPSET, export_classifier};
-pub use file::{INPUTS, OUTPUTS, attend};
+pub use file::attend;
 pub use operator_schema::{Attributes, Inputs, Outputs, RequestedOutputs};

@@ -75,9 +75,9 @@ pub struct Inputs<'a> {
     /// (added to the scores). If its last axis is shorter, the keys beyond it are hidden.
     pub mask: Option<&'a Tensor>,
     /// `past_key`: (B, H_kv, P, dim), of the type of K.
-    pub past_key: Option<&'a Tensor>,
+    pub(crate) past_key: Option<&'a Tensor>,
     /// `past_value`: (B, H_kv, P, value dim), of the type of V.
-    pub past_value: Option<&'a Tensor>,
+    pub(crate) past_value: Option<&'a Tensor>,
     /// `nonpad_kv_seqlen`: (B), the number of keys of each sequence without padding. Cannot be combined with past keys.
     pub key_lengths: Option<&'a Tensor>,
 }
@@ -94,9 +94,9 @@ impl<'a> Inputs<'a> {
 #[non_exhaustive]
 pub struct RequestedOutputs {
     /// `present_key` and `present_value`. They are always computed if past ones are given.
-    pub present: bool,
+    pub(crate) present: bool,
     /// `qk_matmul_output`, the only output with all B · H · L · (P + S) numbers.
-    pub qk_matmul_output: bool,
+    pub(crate) qk_matmul_output: bool,
 }
 
 /// The operator's outputs.
@@ -106,9 +106,9 @@ pub struct Outputs {
     /// Y: (B, H, L, value dim) or (B, L, H · value dim), with the layout and type of Q.
     pub output: Tensor,
     /// `present_key`: (B, H_kv, P + S, dim), of the type of K.
-    pub present_key: Option<Tensor>,
+    pub(crate) present_key: Option<Tensor>,
     /// `present_value`: (B, H_kv, P + S, value dim), of the type of V.
-    pub present_value: Option<Tensor>,
+    pub(crate) present_value: Option<Tensor>,
     /// `qk_matmul_output`: (B, H, L, P + S), of the type of Q.
-    pub qk_matmul_output: Option<Tensor>,
+    pub(crate) qk_matmul_output: Option<Tensor>,
 }

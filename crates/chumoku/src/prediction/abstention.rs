@@ -53,10 +53,10 @@ pub struct PrecisionThreshold {
     /// Counts of the validation rows above the threshold.
     pub point: CoveragePoint,
     /// Validation rows that have the class.
-    pub positives: usize,
+    pub(crate) positives: usize,
     /// `true` if the precision is guaranteed as [`AbstentionCalibration`] describes. `false` if only the validation
     /// rows reach it.
-    pub is_guaranteed: bool,
+    pub(crate) is_guaranteed: bool,
 }
 
 /// A point of the risk–coverage curve.
@@ -65,7 +65,7 @@ pub struct CoveragePoint {
     /// The lowest confidence that is answered.
     pub confidence: f32,
     /// The number of rows with at least this confidence.
-    pub answered: usize,
+    pub(crate) answered: usize,
     /// The number of wrong answers among them.
     pub wrong: usize,
 }
@@ -229,7 +229,7 @@ impl LevelConfidences {
 
 /// Returns the deepest level, from 1, whose confidence reaches its threshold.
 #[must_use]
-pub fn deepest_confident_level(sure: &[f32], steps: &[Option<CoveragePoint>]) -> Option<usize> {
+pub(crate) fn deepest_confident_level(sure: &[f32], steps: &[Option<CoveragePoint>]) -> Option<usize> {
     let is_sure = |(p, step): (&f32, &Option<CoveragePoint>)| step.is_some_and(|step| *p >= step.confidence);
     sure.iter().zip(steps).rposition(is_sure).map(|at| at + 1)
 }

@@ -7,12 +7,12 @@ use crate::{Error, Result, tr};
 /// With calibrated probabilities, the prediction with the lowest expected cost follows from a threshold. Equal costs of
 /// both errors correspond to ½ (Elkan, "The foundations of cost-sensitive learning", 2001).
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ClassThresholds(Vec<Option<f32>>);
+pub(crate) struct ClassThresholds(Vec<Option<f32>>);
 
 impl ClassThresholds {
     /// Creates thresholds, one entry per class.
     #[must_use]
-    pub fn new(least: Vec<Option<f32>>) -> ClassThresholds {
+    pub(crate) fn new(least: Vec<Option<f32>>) -> ClassThresholds {
         ClassThresholds(least)
     }
 
@@ -30,7 +30,7 @@ impl ClassThresholds {
     /// Returns the most probable of the classes that reach their thresholds. If there is none, returns the most
     /// probable class without a threshold. `None` if there is no such class either.
     #[must_use]
-    pub fn class(&self, probabilities: &[f32]) -> Option<usize> {
+    pub(crate) fn class(&self, probabilities: &[f32]) -> Option<usize> {
         let least = |class: usize| self.0.get(class).copied().flatten();
         let best = |is_wanted: &dyn Fn(usize) -> bool| {
             let classes = (0..probabilities.len()).filter(|&class| is_wanted(class));

@@ -22,9 +22,9 @@ pub enum Optimize {
 #[non_exhaustive]
 pub struct DecisionRule {
     /// The metric that the factors were chosen for.
-    pub optimizes: Optimize,
+    pub(crate) optimizes: Optimize,
     /// The factor of each class, by class index.
-    pub factors: Vec<f32>,
+    pub(crate) factors: Vec<f32>,
 }
 
 /// The largest factor. Its inverse is the smallest. A few rows of a rare class do not justify more.
@@ -48,7 +48,7 @@ impl DecisionRule {
     /// Each class gets one additional imaginary row with a wrong answer. A class of two rows therefore does not
     /// dominate the result.
     #[must_use]
-    pub fn for_macro_f1(probabilities: &[Vec<f32>], labels: &[u32], classes: usize) -> DecisionRule {
+    pub(crate) fn for_macro_f1(probabilities: &[Vec<f32>], labels: &[u32], classes: usize) -> DecisionRule {
         let log_p: Vec<Vec<f64>> =
             probabilities.iter().map(|p| p.iter().map(|&p| f64::from(p.max(1e-30)).ln()).collect()).collect();
         let mut offsets = vec![0.0; classes];
@@ -69,12 +69,6 @@ impl DecisionRule {
         let figure = |decision: &DecisionRule| quick_scores(labels, &answers(decision), classes).1;
         // The best factors with imaginary rows may be worse on the real rows.
         if figure(&found) > figure(&plain) { found } else { plain }
-    }
-
-    /// Returns `true` if the rule predicts the most probable class.
-    #[must_use]
-    pub fn is_argmax(&self) -> bool {
-        self.factors.windows(2).all(|pair| pair[0] == pair[1])
     }
 
     /// Checks the factors against the number of classes.
@@ -219,8 +213,9 @@ mod tests {
     fn the_most_probable_class_stays_if_factors_gain_nothing() {
         let p = vec![vec![0.9, 0.05, 0.05], vec![0.1, 0.8, 0.1], vec![0.2, 0.2, 0.6]];
         let decision = DecisionRule::for_macro_f1(&p, &[0, 1, 2], 3);
-        assert!(decision.is_argmax(), "{decision:?}");
-        assert!(DecisionRule::for_macro_f1(&[], &[], 3).is_argmax());
+        let is_argmax = |rule: &DecisionRule| rule.factors.windows(2).all(|pair| pair[0] == pair[1]);
+        assert!(is_argmax(&decision), "{decision:?}");
+        assert!(is_argmax(&DecisionRule::for_macro_f1(&[], &[], 3)));
         let damaged = |factors: Vec<f32>| DecisionRule { optimizes: Optimize::MacroF1, factors }.check(2).is_err();
         assert!(damaged(vec![1.0]) && damaged(vec![1.0, 0.0]) && damaged(vec![1.0, f32::NAN]));
     }

@@ -32,7 +32,7 @@ pub struct Prediction {
 
 impl Prediction {
     /// Returns the predicted class: the most probable one, with ties going to the first, or the one chosen by
-    /// [thresholds](crate::ClassThresholds).
+    /// thresholds.
     pub fn class(&self) -> usize {
         if let Some(class) = self.answer {
             return class;
@@ -67,7 +67,7 @@ impl Prediction {
     }
 
     /// Returns the classes by descending probability.
-    pub fn ranked(&self) -> Vec<usize> {
+    pub(crate) fn ranked(&self) -> Vec<usize> {
         sorting::argsort_descending(&self.probabilities)
     }
 }

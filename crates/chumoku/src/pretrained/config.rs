@@ -22,7 +22,7 @@ impl FolderConfig {
     ///
     /// # Errors
     /// If it is missing or invalid, or needs an unsupported feature.
-    pub(crate) fn read(folder: &Snapshot) -> Result<FolderConfig> {
+    pub(super) fn read(folder: &Snapshot) -> Result<FolderConfig> {
         if !folder.is_dir() {
             let problem = match folder.exists() {
                 true => tr!("expected a folder, found a file", "フォルダではなくファイルです"),

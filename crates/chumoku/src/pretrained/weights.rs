@@ -159,7 +159,7 @@ impl WeightFiles {
     ///
     /// # Errors
     /// If there are none, if they are pickled or damaged, or if the index names files outside the folder.
-    pub(crate) fn read(folder: &Snapshot) -> Result<WeightFiles> {
+    pub(super) fn read(folder: &Snapshot) -> Result<WeightFiles> {
         if files::exists(folder, WEIGHTS) {
             return Ok(WeightFiles {
                 folder: folder.to_path_buf(),

@@ -9,7 +9,7 @@ use serde::Serialize;
 /// A predictor of a classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AdvisedPredictor {
+pub(crate) enum AdvisedPredictor {
     /// The blend of network and n-grams.
     Both,
     /// The n-gram model alone.
@@ -20,23 +20,23 @@ pub enum AdvisedPredictor {
 
 /// The gain in macro-F1 of the blend over one of its parts, on the same rows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct MacroF1Gain {
+pub(crate) struct MacroF1Gain {
     /// The difference, from −1 to 1.
-    pub macro_f1: f64,
+    pub(crate) macro_f1: f64,
     /// Its 95 % interval, from paired resamples.
-    pub interval: [f64; 2],
+    pub(crate) interval: [f64; 2],
 }
 
 /// Advice from the figures of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Advice {
+pub(crate) struct Advice {
     /// The predictor to use; `None` if none is better than guessing or always answering the most frequent class.
     #[serde(rename = "use")]
-    pub predictor: Option<AdvisedPredictor>,
+    pub(crate) predictor: Option<AdvisedPredictor>,
     /// The blend compared with the n-grams.
-    pub over_ngrams: MacroF1Gain,
+    pub(crate) over_ngrams: MacroF1Gain,
     /// The blend compared with the network.
-    pub over_network: MacroF1Gain,
+    pub(crate) over_network: MacroF1Gain,
     /// Number of rows behind the advice.
     pub rows: usize,
 }
@@ -77,7 +77,7 @@ impl Advice {
     ///
     /// `network` is the name of the network, `seconds` the training time of the n-gram model, and `most_frequent` the
     /// most frequent class in training.
-    pub fn sentence(&self, network: &str, seconds: f64, most_frequent: &str) -> String {
+    pub(crate) fn sentence(&self, network: &str, seconds: f64, most_frequent: &str) -> String {
         let Advice { rows, over_ngrams, over_network, .. } = self;
         let seconds = seconds.ceil().max(1.0);
         let points = |gain: &MacroF1Gain| {

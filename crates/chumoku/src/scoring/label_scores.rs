@@ -16,7 +16,7 @@ pub struct LabelScores {
     /// Number of rows.
     pub rows: usize,
     /// Mean number of labels per row.
-    pub labels_per_row: f64,
+    pub(crate) labels_per_row: f64,
     /// Micro-averaged F1 over all pairs of row and label.
     pub micro_f1: f64,
     /// Its 95 % bootstrap interval over rows.
@@ -24,11 +24,11 @@ pub struct LabelScores {
     /// Mean F1 over the labels that occur or are predicted.
     pub macro_f1: f64,
     /// Mean F1 over the rows. A row without true and predicted labels counts as 1.
-    pub sample_f1: f64,
+    pub(crate) sample_f1: f64,
     /// Share of the predicted labels that are correct.
-    pub precision: f64,
+    pub(crate) precision: f64,
     /// Share of the true labels that are predicted.
-    pub recall: f64,
+    pub(crate) recall: f64,
     /// Share of the rows whose label set is predicted exactly.
     pub exact: f64,
     /// Share of the rows whose most probable label is correct; `None` without probabilities.
@@ -36,7 +36,7 @@ pub struct LabelScores {
     /// Mean share of correct labels among the three most probable.
     pub precision_at_3: Option<f64>,
     /// Mean −ln p over rows and labels.
-    pub log_loss: Option<f64>,
+    pub(crate) log_loss: Option<f64>,
     /// Scores of each label, in the order of the model.
     pub of_labels: Vec<LabelScore>,
     /// Scores of each level from the top, if the labels form a tree.
@@ -49,13 +49,13 @@ pub struct LabelScores {
 #[non_exhaustive]
 pub struct LabelLevel {
     /// The level, counted from 1 at the top.
-    pub level: usize,
+    pub(crate) level: usize,
     /// Number of labels at this level.
     pub labels: usize,
     /// Micro-averaged F1 over these labels.
     pub micro_f1: f64,
     /// Mean F1 over those of these labels that occur or are predicted.
-    pub macro_f1: f64,
+    pub(crate) macro_f1: f64,
 }
 
 /// Scores of one label.
@@ -67,7 +67,7 @@ pub struct LabelScore {
     /// Number of rows with the label.
     pub rows: usize,
     /// Number of rows with the label predicted.
-    pub predicted: usize,
+    pub(crate) predicted: usize,
     /// Share of the predictions that are correct.
     pub precision: f64,
     /// Share of the rows with the label for which it is predicted.

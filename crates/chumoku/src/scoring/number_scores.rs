@@ -21,11 +21,11 @@ pub struct NumberScores {
     /// Its 95 % interval from resampling rows (percentile bootstrap).
     pub mean_absolute_error_interval: [f64; 2],
     /// √ mean (predicted − true)².
-    pub root_mean_squared_error: f64,
+    pub(crate) root_mean_squared_error: f64,
     /// 1 − Σ (predicted − true)² / Σ (mean − true)².
     pub r2: f64,
     /// Pearson's r.
-    pub pearson: f64,
+    pub(crate) pearson: f64,
     /// Spearman's ρ.
     pub spearman: f64,
     /// Share of true numbers inside their 90 % intervals; `None` without intervals.
@@ -33,7 +33,7 @@ pub struct NumberScores {
     /// Mean width of the intervals.
     pub mean_width: Option<f64>,
     /// For ratings, the share of rows whose prediction is correct after rounding to the nearest level.
-    pub exact: Option<f64>,
+    pub(crate) exact: Option<f64>,
     /// Number of rows whose number is not a level of the training rows. They are in none of `levels`.
     pub elsewhere: usize,
     /// Scores of each level of a rating.

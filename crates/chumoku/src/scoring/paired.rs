@@ -14,25 +14,25 @@ const MAX_ROWS: usize = 10_000_000;
 
 /// The difference of accuracy between two models on the same rows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct AccuracyDifference {
+pub(crate) struct AccuracyDifference {
     /// Number of rows.
     pub rows: usize,
     /// Number of rows that only the first model gets right.
-    pub first_only: usize,
+    pub(crate) first_only: usize,
     /// Number of rows that only the second model gets right.
-    pub second_only: usize,
+    pub(crate) second_only: usize,
 }
 
 impl AccuracyDifference {
     /// Compares two models, given whether each row is correct.
-    pub fn compare(first: &[bool], second: &[bool]) -> AccuracyDifference {
+    pub(crate) fn compare(first: &[bool], second: &[bool]) -> AccuracyDifference {
         let count = |outcome| first.iter().zip(second).filter(|pair| *pair == outcome).count();
         let rows = first.len().min(second.len());
         AccuracyDifference { rows, first_only: count((&true, &false)), second_only: count((&false, &true)) }
     }
 
     /// Returns the first model's accuracy minus the second's.
-    pub fn value(&self) -> f64 {
+    pub(crate) fn value(&self) -> f64 {
         (self.first_only as f64 - self.second_only as f64) / self.rows.max(1) as f64
     }
 
@@ -42,7 +42,7 @@ impl AccuracyDifference {
     /// first model's share of those. Given their number, p has its exact interval (Clopper and Pearson 1934; at p = ½
     /// this is McNemar's exact test). It uses four fifths of the error probability, and the interval of u uses the
     /// rest.
-    pub fn interval(&self) -> [f64; 2] {
+    pub(crate) fn interval(&self) -> [f64; 2] {
         if self.rows == 0 {
             return [-1.0, 1.0];
         }

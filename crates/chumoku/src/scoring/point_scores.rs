@@ -15,7 +15,7 @@ fn accuracy_and_macro_f1(right: &[f64], truth: &[f64], predicted: &[f64]) -> (f6
 }
 
 /// Returns accuracy and macro-F1, as training needs them after every epoch.
-pub fn quick_scores(truth: &[u32], predicted: &[u32], classes: usize) -> (f64, f64) {
+pub(crate) fn quick_scores(truth: &[u32], predicted: &[u32], classes: usize) -> (f64, f64) {
     weighted_scores(truth, predicted, None, classes)
 }
 

@@ -32,7 +32,7 @@ impl<A: NgramTarget> Rows<A> {
     }
 
     /// Returns whether there are no rows.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
 
@@ -92,7 +92,7 @@ impl Rows {
     }
 
     /// Converts examples whose labels are in `labels`; skips the others.
-    pub fn from_examples<'a>(examples: impl IntoIterator<Item = &'a Example>, labels: &[String]) -> Rows {
+    pub(crate) fn from_examples<'a>(examples: impl IntoIterator<Item = &'a Example>, labels: &[String]) -> Rows {
         let numbers = label_ids(labels);
         let known = examples.into_iter().filter_map(|example| {
             let label = *numbers.get(example.label.as_str())?;
@@ -105,7 +105,7 @@ impl Rows {
 
 impl Rows<Vec<u32>> {
     /// Converts examples; drops labels that are not in `labels`.
-    pub fn from_label_sets<'a>(
+    pub(crate) fn from_label_sets<'a>(
         examples: impl IntoIterator<Item = &'a MultiLabelExample>,
         labels: &[String],
     ) -> Rows<Vec<u32>> {
@@ -132,7 +132,7 @@ impl Rows<Vec<u32>> {
 
 impl Rows<NumberLabel> {
     /// Converts examples on a scale.
-    pub fn from_scores<'a>(
+    pub(crate) fn from_scores<'a>(
         examples: impl IntoIterator<Item = &'a ScoreExample>,
         scale: &NumberScale,
     ) -> Rows<NumberLabel> {

@@ -33,16 +33,16 @@ pub struct Scores {
     /// Share of the rows that are predicted correctly.
     pub accuracy: f64,
     /// The middle 95 % of accuracy over 1,000 resamples of the texts, none without a class; see `resample.rs`.
-    pub accuracy_interval: [f64; 2],
+    pub(crate) accuracy_interval: [f64; 2],
     /// Mean F1 over the classes that occur in the rows or in the predictions.
     pub macro_f1: f64,
     /// The middle 95 % of macro-F1 over the same resamples.
     pub macro_f1_interval: [f64; 2],
     /// Classes with rows that are never predicted.
     #[serde(default)]
-    pub never_predicted: Vec<String>,
+    pub(crate) never_predicted: Vec<String>,
     /// Mean negative log-probability of the true class, in nats; `None` for predictors without probabilities.
-    pub log_loss: Option<f64>,
+    pub(crate) log_loss: Option<f64>,
     /// Calibration and ranking of the probabilities; `None` for predictors without probabilities.
     #[serde(default)]
     #[serde(rename = "sureness")]
@@ -125,7 +125,7 @@ impl Scores {
     }
 
     /// Returns the class with the lowest recall, if it is below three quarters.
-    pub fn weakest(&self) -> Option<&ClassScore> {
+    pub(crate) fn weakest(&self) -> Option<&ClassScore> {
         const OFTEN: f64 = 0.75;
         let missed = self.classes.iter().filter(|class| class.rows > 0 && class.recall < OFTEN);
         missed.min_by(|a, b| a.recall.total_cmp(&b.recall))

@@ -14,9 +14,9 @@ pub struct TreeScores {
     pub levels: Vec<TreeLevel>,
     /// Hierarchical precision: the share of the nodes on predicted paths that are on the true ones. Source: Kiritchenko
     /// et al., "Learning and evaluation in the presence of class hierarchies", 2006.
-    pub precision: f64,
+    pub(crate) precision: f64,
     /// Hierarchical recall: the share of the nodes on true paths that are on the predicted ones.
-    pub recall: f64,
+    pub(crate) recall: f64,
     /// Hierarchical F1, the harmonic mean of both.
     pub f1: f64,
 }
@@ -28,15 +28,15 @@ pub struct TreeLevel {
     /// The level, counted from 1.
     pub level: usize,
     /// Number of nodes at this level, and of paths that end above it.
-    pub nodes: usize,
+    pub(crate) nodes: usize,
     /// Share of the rows that are correct down to this level.
     pub accuracy: f64,
     /// The middle 95 % of accuracy over resamples of the texts, as in [`Scores`](super::Scores).
-    pub accuracy_interval: [f64; 2],
+    pub(crate) accuracy_interval: [f64; 2],
     /// Mean F1 over the nodes that occur in the rows or in the predictions.
     pub macro_f1: f64,
     /// The middle 95 % of macro-F1.
-    pub macro_f1_interval: [f64; 2],
+    pub(crate) macro_f1_interval: [f64; 2],
     /// Number of rows that are correct above this level and wrong at it: the wrong child of the correct parent.
     pub first_wrong: usize,
 }

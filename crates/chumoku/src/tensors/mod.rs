@@ -204,7 +204,7 @@ impl TensorError {
 
     /// Returns whether the input or the usage is at fault (exit code 2) rather than the system (exit code 1); see
     /// [`Error::is_usage`](crate::Error::is_usage).
-    pub fn is_usage(&self) -> bool {
+    pub(crate) fn is_usage(&self) -> bool {
         match self {
             TensorError::Output(error) => error.is_usage(),
             _ => true,

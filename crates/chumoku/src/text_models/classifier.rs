@@ -40,7 +40,7 @@ use std::path::Path;
 #[non_exhaustive]
 pub struct ModelConfig {
     /// Always "chumoku_text_classifier".
-    pub model_type: String,
+    pub(crate) model_type: String,
     /// The version of Chumoku that wrote the model.
     pub chumoku_version: String,
     /// The classes or labels, ordered by index.
@@ -51,17 +51,17 @@ pub struct ModelConfig {
     pub target: PredictionTarget,
     /// The tree of classes or labels, if they form one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hierarchy: Option<Hierarchy>,
+    pub(crate) hierarchy: Option<Hierarchy>,
     /// The weights of the ensemble members.
     pub blend: Blend,
     /// The n-gram scheme of the n-gram model, if there is one.
-    pub ngrams: Option<NgramScheme>,
+    pub(crate) ngrams: Option<NgramScheme>,
     /// The precision of matrix products, as in training and scoring.
     #[serde(with = "crate::model_folder::precision", default)]
-    pub precision: Precision,
+    pub(crate) precision: Precision,
     /// The maximum number of tokens in one input, special tokens included. Defaults to the network's limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_tokens: Option<usize>,
+    pub(crate) max_tokens: Option<usize>,
     /// Abstention calibration. `None` without validation rows, and for numbers that are not levels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "caution")]
@@ -69,7 +69,7 @@ pub struct ModelConfig {
     /// The decision rule. `None` predicts the most probable class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "decision")]
-    pub decision_rule: Option<DecisionRule>,
+    pub(crate) decision_rule: Option<DecisionRule>,
     /// The network.
     #[serde(flatten)]
     pub model: ClassifierConfig,
@@ -166,7 +166,7 @@ impl ModelConfig {
     }
 
     /// Returns the tree of mutually exclusive classes.
-    pub fn tree(&self) -> Option<&Hierarchy> {
+    pub(crate) fn tree(&self) -> Option<&Hierarchy> {
         self.settings().tree()
     }
 
@@ -201,7 +201,7 @@ impl TextClassifier {
     ///
     /// # Errors
     /// If the model predicts numbers, or every class has a threshold, so that a text may have no answer.
-    pub fn set_thresholds(&mut self, least: &[Option<f32>]) -> Result<()> {
+    pub(crate) fn set_thresholds(&mut self, least: &[Option<f32>]) -> Result<()> {
         let ModelConfig { target: problem, labels, hierarchy, .. } = &mut self.config;
         if let Some(thresholds) = problem.set_thresholds(least, (labels.len(), hierarchy.as_ref()))? {
             self.thresholds = Some(thresholds);
@@ -234,7 +234,7 @@ impl TextClassifier {
     }
 
     /// Returns `true` if the model includes an n-gram model.
-    pub fn has_ngrams(&self) -> bool {
+    pub(crate) fn has_ngrams(&self) -> bool {
         self.ngrams.is_some()
     }
 
@@ -348,7 +348,7 @@ impl TextClassifier {
     }
 
     /// Returns the share of a text's n-grams that the model knows, if it includes an n-gram model.
-    pub fn known_share(&self, text: &str) -> Option<f32> {
+    pub(crate) fn known_share(&self, text: &str) -> Option<f32> {
         self.ngrams.as_ref().map(|ngrams| ngrams.known_share(text))
     }
 

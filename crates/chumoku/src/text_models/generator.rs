@@ -6,7 +6,7 @@ use crate::lang::lang;
 use crate::model_folder::{
     CONFIG, ModelKind, Snapshot, TOKENIZER, WEIGHTS, check_files, check_kind, check_no_extra_tensors, model_file_error,
     param_tensors, parse_weights, pretrained_kind, read_config, read_params, read_tokenizer, serialize_tensors,
-    with_snapshot, write_model,
+    with_snapshot,
 };
 use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::Offsets;
@@ -27,14 +27,14 @@ use std::path::Path;
 #[non_exhaustive]
 pub struct TextGeneratorConfig {
     /// "chumoku_language_model", or the type of a published model.
-    pub model_type: String,
+    pub(crate) model_type: String,
     /// The version of Chumoku that wrote the model.
     pub chumoku_version: String,
     /// The precision of matrix products, as in training and scoring.
     #[serde(with = "crate::model_folder::precision", default)]
-    pub precision: Precision,
+    pub(crate) precision: Precision,
     /// The hash of the vocabulary, which ties `tokenizer.json` to the weights.
-    pub vocabulary_sha256: String,
+    pub(crate) vocabulary_sha256: String,
     /// The transformer.
     #[serde(flatten)]
     pub model: LanguageModelConfig,
@@ -275,18 +275,6 @@ impl TextGenerator {
         }
         let _ = hand_out(&written.finish(&self.tokenizer)?, &mut log_probability);
         Ok(StopReason::MaxTokens)
-    }
-
-    /// Writes `config.json`, `tokenizer.json` and `model.safetensors`, replacing those of an earlier model. A published
-    /// model keeps its original file names and additional files.
-    ///
-    /// A kill at any moment leaves the folder with the old model or the new one.
-    ///
-    /// # Errors
-    /// If a file cannot be written, or a file with one of these names was not written by Chumoku.
-    pub fn save(&self, folder: &Path) -> Result<()> {
-        std::fs::create_dir_all(folder).map_err(Error::write("creating", folder))?;
-        write_model(folder, self.files()?)
     }
 
     /// Returns the files of the model, by name.

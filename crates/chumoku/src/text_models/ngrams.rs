@@ -29,7 +29,7 @@ use std::path::Path;
 #[non_exhaustive]
 pub struct NgramClassifierConfig {
     /// Always "chumoku_ngram_classifier".
-    pub model_type: String,
+    pub(crate) model_type: String,
     /// The version of Chumoku that wrote the model.
     pub chumoku_version: String,
     /// The classes or labels, ordered by index.
@@ -37,12 +37,12 @@ pub struct NgramClassifierConfig {
     /// The prediction target. Its blend has weight 0 for the missing network.
     #[serde(default, skip_serializing_if = "PredictionTarget::is_one_class")]
     #[serde(rename = "problem")]
-    pub target: PredictionTarget,
+    pub(crate) target: PredictionTarget,
     /// The tree of classes or labels, if they form one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hierarchy: Option<Hierarchy>,
+    pub(crate) hierarchy: Option<Hierarchy>,
     /// The factor of the scores before the softmax, fitted on validation rows to calibrate the probabilities. 1 for
-    /// labels and numbers, whose weight is in [`NgramClassifierConfig::target`].
+    /// labels and numbers, whose weight is in `NgramClassifierConfig::target`.
     pub scale: f32,
     /// Abstention calibration. `None` without validation rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,9 +51,9 @@ pub struct NgramClassifierConfig {
     /// The decision rule. `None` predicts the most probable class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "decision")]
-    pub decision_rule: Option<DecisionRule>,
+    pub(crate) decision_rule: Option<DecisionRule>,
     /// The n-gram scheme.
-    pub ngrams: NgramScheme,
+    pub(crate) ngrams: NgramScheme,
 }
 
 impl NgramClassifierConfig {
@@ -68,7 +68,7 @@ impl NgramClassifierConfig {
     }
 
     /// Returns the tree of mutually exclusive classes.
-    pub fn tree(&self) -> Option<&Hierarchy> {
+    pub(crate) fn tree(&self) -> Option<&Hierarchy> {
         self.settings().tree()
     }
 
@@ -185,7 +185,7 @@ impl NgramClassifier {
     ///
     /// # Errors
     /// If the model predicts numbers, or every class has a threshold, so that a text may have no answer.
-    pub fn set_thresholds(&mut self, least: &[Option<f32>]) -> Result<()> {
+    pub(crate) fn set_thresholds(&mut self, least: &[Option<f32>]) -> Result<()> {
         let NgramClassifierConfig { target: problem, labels, hierarchy, .. } = &mut self.config;
         if let Some(thresholds) = problem.set_thresholds(least, (labels.len(), hierarchy.as_ref()))? {
             self.thresholds = Some(thresholds);
@@ -194,7 +194,7 @@ impl NgramClassifier {
     }
 
     /// Returns the share of a text's n-grams that the model knows.
-    pub fn known_share(&self, text: &str) -> f32 {
+    pub(crate) fn known_share(&self, text: &str) -> f32 {
         self.ngrams.known_share(text)
     }
 

@@ -119,7 +119,7 @@ impl<'m> Predictor<'m> {
     /// The confidence of the prediction: the probability of the class, of exactly these labels, or of the level nearest
     /// to the number.
     #[must_use]
-    pub fn confidence(self, prediction: &Prediction) -> f32 {
+    pub(crate) fn confidence(self, prediction: &Prediction) -> f32 {
         self.target().confidence(prediction)
     }
 
@@ -148,7 +148,7 @@ impl<'m> Predictor<'m> {
 
     /// Returns the tree of classes or labels, if there is one.
     #[must_use]
-    pub fn any_hierarchy(self) -> Option<&'m Hierarchy> {
+    pub(crate) fn any_hierarchy(self) -> Option<&'m Hierarchy> {
         self.settings().hierarchy
     }
 

@@ -9,14 +9,14 @@ use crate::lang::lang;
 use crate::model_folder::{
     CONFIG, ModelKind, NamedTensor, Snapshot, TOKENIZER, WEIGHTS, check_files, check_kind, check_no_extra_tensors,
     check_vocabulary, f32_from_bytes, missing_tensor_message, model_file_error, param_tensors, parse_weights,
-    read_config, read_params, serialize_tensors, with_snapshot, write_model,
+    read_config, read_params, serialize_tensors, with_snapshot,
 };
 use crate::models::TokenTagger;
 use crate::pretrained::read_tokenizer;
 use crate::scoring::SpanScores;
 use crate::text::TextTokenizer;
 use crate::text_models::tagger_network::{TaggerNetwork, TaggerNetworkConfig};
-use crate::{Error, Result, tr};
+use crate::{Result, tr};
 use chumoku_kernels::{Precision, parallel};
 use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ use std::path::Path;
 #[non_exhaustive]
 pub struct TaggerConfig {
     /// Always "chumoku_tagger".
-    pub model_type: String,
+    pub(crate) model_type: String,
     /// The version of Chumoku that wrote the model.
     pub chumoku_version: String,
     /// The kinds of spans, ordered by index.
@@ -91,7 +91,7 @@ impl TextTagger {
     }
 
     /// Sets the precision of matrix products.
-    pub fn set_precision(&mut self, precision: Precision) {
+    pub(crate) fn set_precision(&mut self, precision: Precision) {
         if let Some(network) = &mut self.network {
             network.config.precision = precision;
             network.params.set_precision(precision);
@@ -210,15 +210,6 @@ impl TextTagger {
             Ok(SpanScores::of(rows.iter().map(|row| &row.spans[..]).zip(found.iter().map(Vec::as_slice)), seed))
         };
         shares.iter().map(score).collect()
-    }
-
-    /// Writes `config.json` and `model.safetensors`, replacing those of an earlier model.
-    ///
-    /// # Errors
-    /// If a file cannot be written, or a file with one of these names was not written by Chumoku.
-    pub fn save(&self, folder: &Path) -> Result<()> {
-        std::fs::create_dir_all(folder).map_err(Error::write("creating", folder))?;
-        write_model(folder, self.files()?)
     }
 
     /// Returns the files of the model, by name.

@@ -24,12 +24,12 @@ pub struct TaggerNetworkConfig {
     pub max_tokens: usize,
     /// The precision of matrix products, as in training and scoring.
     #[serde(with = "crate::model_folder::precision", default)]
-    pub precision: Precision,
+    pub(crate) precision: Precision,
     /// The hash of the vocabulary in `tokenizer.json`.
-    pub vocabulary_sha256: String,
+    pub(crate) vocabulary_sha256: String,
     /// The type of the encoder that was fine-tuned, for continued training. Earlier versions did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub encoder_type: Option<String>,
+    pub(crate) encoder_type: Option<String>,
     /// The network.
     #[serde(flatten)]
     pub model: TokenTaggerConfig,

@@ -26,16 +26,16 @@ use std::path::Path;
 #[non_exhaustive]
 pub struct TextTranslatorConfig {
     /// "chumoku_translator", "chumoku_autoencoder", or the type of a published model.
-    pub model_type: String,
+    pub(crate) model_type: String,
     /// The version of Chumoku that wrote the model.
     pub chumoku_version: String,
     /// The names of source and target.
     pub names: [String; 2],
     /// The precision of matrix products, as in training and scoring.
     #[serde(with = "crate::model_folder::precision", default)]
-    pub precision: Precision,
+    pub(crate) precision: Precision,
     /// The hashes of the source and target vocabulary, which tie the tokenizer files to the weights.
-    pub vocabulary_sha256: [String; 2],
+    pub(crate) vocabulary_sha256: [String; 2],
     /// The transformer.
     #[serde(flatten)]
     pub model: TranslatorConfig,
@@ -64,7 +64,7 @@ pub struct Translation {
     /// The texts by descending score, each with its hypothesis. Never empty.
     pub hypotheses: Vec<(String, Hypothesis)>,
     /// The number of source tokens.
-    pub source_tokens: usize,
+    pub(crate) source_tokens: usize,
     /// `true` if the source was truncated to the model's limit.
     pub is_truncated: bool,
 }

@@ -44,7 +44,7 @@ pub struct BaseModel {
     /// The scale of a predictor of numbers; empty for other models.
     pub scale: NumberScale,
     /// For a tagger: the unit that gets a label, and whether every unit has one.
-    pub spans: Option<(SpanUnit, bool)>,
+    pub(crate) spans: Option<(SpanUnit, bool)>,
     /// The feature columns, in order.
     pub columns: Vec<FeatureColumn>,
     /// The kind of network. `None` for taggers and for n-grams alone.

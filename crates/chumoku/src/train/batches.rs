@@ -13,7 +13,7 @@ const ORDER: u64 = SHUFFLE + (1 << 56);
 /// Sequences are shuffled, then sorted by length within blocks of about sixteen batches. A batch thus holds similar
 /// lengths, but different sequences in every epoch. Finally, the batches are shuffled. There is no padding: similar
 /// lengths only keep the number of sequences in a batch steady.
-pub fn batches(lengths: &[usize], budget: usize, seed: u64, epoch: u64) -> Vec<Vec<usize>> {
+pub(crate) fn batches(lengths: &[usize], budget: usize, seed: u64, epoch: u64) -> Vec<Vec<usize>> {
     let mut order = Philox::new(seed, SHUFFLE + epoch).permutation(lengths.len());
     let mean = lengths.iter().sum::<usize>().div_ceil(lengths.len().max(1)).max(1);
     let stretch = (16 * budget).div_ceil(mean).max(1);

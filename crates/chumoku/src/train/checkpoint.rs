@@ -47,11 +47,11 @@ struct BestRecord {
 #[derive(Debug)]
 pub(super) struct LoadedCheckpoint {
     /// The state of the run.
-    pub state: TrainState,
+    pub(crate) state: TrainState,
     /// Bytes of the log written before it.
-    pub log_bytes: u64,
+    pub(crate) log_bytes: u64,
     /// Newer checkpoints that are damaged, each with the problem.
-    pub damaged: Vec<String>,
+    pub(crate) damaged: Vec<String>,
 }
 
 fn bytes_of(values: &[f32]) -> Vec<u8> {

@@ -9,29 +9,29 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The old validation rows: held out when the old model was trained.
-pub const OLD_VALID: &str = "old_valid";
+pub(crate) const OLD_VALID: &str = "old_valid";
 /// The old test rows.
-pub const OLD_TEST: &str = "old_test";
+pub(crate) const OLD_TEST: &str = "old_test";
 /// The new validation rows.
-pub const NEW_VALID: &str = "new_valid";
+pub(crate) const NEW_VALID: &str = "new_valid";
 /// The new test rows.
-pub const NEW_TEST: &str = "new_test";
+pub(crate) const NEW_TEST: &str = "new_test";
 
 /// The change of a model on some rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct ModelChange {
+pub(crate) struct ModelChange {
     /// The name of the rows: `old_valid`, `old_test`, `new_valid` or `new_test`.
-    pub rows_of: &'static str,
+    pub(crate) rows_of: &'static str,
     /// The number of rows.
     pub rows: usize,
     /// The figures of both models on them.
     #[serde(flatten)]
-    pub compared: ModelComparison,
+    pub(crate) compared: ModelComparison,
 }
 
 /// Figures of a model, by name.
-pub type Figures = BTreeMap<&'static str, f64>;
+pub(crate) type Figures = BTreeMap<&'static str, f64>;
 
 /// The figures of an old and a new model on the same rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,14 +42,14 @@ pub struct ModelComparison {
     /// The figures of the new model.
     pub after: Figures,
     /// The increase of accuracy or F1, or the decrease of the error.
-    pub gain: f64,
+    pub(crate) gain: f64,
     /// The 95 % interval of the gain, from paired resamples.
-    pub interval: [f64; 2],
+    pub(crate) interval: [f64; 2],
     /// The loss that is tolerated before the model counts as forgetting.
     #[serde(skip)]
-    pub slack: f64,
+    pub(crate) slack: f64,
     /// The number of rows of known classes or labels for which the new model predicts an added one.
-    pub taken_for_new: usize,
+    pub(crate) taken_for_new: usize,
 }
 
 /// Returns the entry `further` of `metrics.json` and the section of the model card. `figure` is the compared figure.

@@ -29,7 +29,7 @@ use std::sync::Arc;
 #[non_exhaustive]
 pub struct SourceData<F = Dataset> {
     /// The source to record. `None` for data from a pipe.
-    pub source: Option<DataSource>,
+    pub(crate) source: Option<DataSource>,
     /// The training file.
     pub train: F,
     /// The validation file, if any.

@@ -18,7 +18,7 @@ pub struct DataSource {
     pub also: Vec<String>,
     /// True if the training rows came through a pipe and cannot be read again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub is_piped: bool,
+    pub(crate) is_piped: bool,
     /// The validation file, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid: Option<String>,

@@ -38,7 +38,7 @@ use std::sync::Arc;
 /// Everything that decides the training of a language model, besides the data and the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct LanguageModelPlan {
+pub(crate) struct LanguageModelPlan {
     /// The model.
     pub model: LanguageModelConfig,
     /// The training settings.
@@ -47,10 +47,10 @@ pub struct LanguageModelPlan {
     /// The kind of tokens.
     pub tokens: TokenizationUnit,
     /// The number of tokens in a training window.
-    pub window: usize,
+    pub(crate) window: usize,
     /// The frozen parameters, in continued training.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub freeze: Option<Freeze>,
+    pub(crate) freeze: Option<Freeze>,
 }
 
 /// The result of training a language model.
@@ -96,7 +96,7 @@ const MAX_CHARACTER_TEXT: usize = 2_000_000;
 
 impl LanguageModelPlan {
     /// Chooses the plan for `count` tokens and a vocabulary size.
-    pub fn new(tokens: TokenizationUnit, count: usize, vocab_size: usize) -> LanguageModelPlan {
+    pub(crate) fn new(tokens: TokenizationUnit, count: usize, vocab_size: usize) -> LanguageModelPlan {
         let (width, context) = if tokens == TokenizationUnit::Characters { (128, 64) } else { (256, 128) };
         let model = LanguageModelConfig {
             vocab_size,
@@ -142,7 +142,7 @@ impl LanguageModelPlan {
     }
 
     /// Chooses the plan for continued training on `count` tokens: a low learning rate, and one to three epochs.
-    pub fn continued(model: LanguageModelConfig, tokens: TokenizationUnit, count: usize) -> LanguageModelPlan {
+    pub(crate) fn continued(model: LanguageModelConfig, tokens: TokenizationUnit, count: usize) -> LanguageModelPlan {
         /// The maximum window. Longer windows give more context and take longer.
         const WINDOW: usize = 512;
         let encoder = &model.encoder;

@@ -31,14 +31,14 @@ use std::sync::Arc;
 /// Everything that decides the pretraining of an encoder, besides the data and the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct MaskedPlan {
+pub(crate) struct MaskedPlan {
     /// The encoder.
     pub model: TextEncoderConfig,
     /// The training settings.
     #[serde(flatten)]
     pub settings: TrainSettings,
     /// The share of tokens to predict.
-    pub hidden: f32,
+    pub(crate) hidden: f32,
 }
 
 /// The result of pretraining an encoder.

@@ -36,15 +36,15 @@ pub struct StepOutput {
     /// The number of tokens read.
     pub tokens: usize,
     /// The answers, counted before the step. Empty for tasks that do not count answers.
-    pub answers: AnswerCount,
+    pub(crate) answers: AnswerCount,
 }
 
 /// The number of answers that a network gave in training, and how many of them were right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct AnswerCount {
+pub(crate) struct AnswerCount {
     /// The right answers.
-    pub right: u64,
+    pub(crate) right: u64,
     /// All answers.
     pub all: u64,
 }
@@ -123,11 +123,6 @@ impl MicroBatchGradients {
     /// The gradients of the last batch.
     pub fn grads(&self) -> &Params<f32> {
         &self.grads[0]
-    }
-
-    /// The number of micro-batches that gradients are allocated for.
-    pub fn count(&self) -> usize {
-        self.grads.len()
     }
 
     /// Runs a training step on each micro-batch of a batch. `learn` receives its rows, its index, and its gradients,

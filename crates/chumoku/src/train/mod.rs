@@ -139,41 +139,39 @@ mod weights_observer;
 mod worker_group;
 
 pub use crate::blend::Blend;
-pub use crate::model_folder::has_checkpoint;
+pub(crate) use crate::scoring::quick_scores;
 pub use crate::scoring::{
-    Advice, AdvisedPredictor, ClassScore, ConfidenceScores, LabelLevel, LabelScore, LabelScores, LevelScore,
-    MacroF1Gain, NumberScores, PredictedRows, Rows, Scores, SpanScore, SpanScores, TreeLevel, TreeScores, format_value,
-    ngrams_at_chance_note, quick_scores,
+    ClassScore, ConfidenceScores, LabelLevel, LabelScore, LabelScores, LevelScore, NumberScores, PredictedRows, Rows,
+    Scores, SpanScore, SpanScores, TreeLevel, TreeScores, format_value, ngrams_at_chance_note,
 };
 pub use base_model::{BaseModel, PredictionKind};
-pub use batches::batches;
+pub(crate) use batches::batches;
 pub(crate) use card::network_correctness;
 pub use class_weights::ClassWeights;
 pub use classify::train;
-pub use comparison::{
-    Figures, ModelChange, ModelComparison, NEW_TEST, NEW_VALID, OLD_TEST, OLD_VALID, format_figure, format_gain,
-    rows_name,
-};
+pub use comparison::ModelComparison;
+pub(crate) use comparison::{NEW_TEST, NEW_VALID, OLD_TEST, OLD_VALID};
+pub use comparison::{format_figure, format_gain, rows_name};
 pub use continued_training::SourceData;
 pub use data_source::DataSource;
 pub use display_names::{network_name, network_sizes};
 pub use labels::{train_labels, train_ngram_labels};
-pub use language_model::{LanguageModelOutcome, LanguageModelPlan, train_language_model};
+pub use language_model::{LanguageModelOutcome, train_language_model};
 pub use learning_log::{LogRecord, LoggedEvaluation, load_learning_log};
-pub use masked_language_model::{FillExample, MaskedOutcome, MaskedPlan, pretrain};
-pub use micro_batches::{AnswerCount, MAX_MICRO_BATCHES, MicroBatchGradients, StepOutput, default_micro_batches};
+pub use masked_language_model::{FillExample, MaskedOutcome, pretrain};
+pub use micro_batches::{MAX_MICRO_BATCHES, MicroBatchGradients, StepOutput, default_micro_batches};
 pub use ngrams::train_ngram_classifier;
 pub use number::{train_ngram_number, train_number};
 pub use options::TrainOptions;
 pub use output_folder::OutputFolder;
-pub use plan::{DataShape, FineTuning, Freeze, Plan, TrainSettings};
+pub(crate) use plan::FineTuning;
+pub use plan::{DataShape, Freeze, Plan, TrainSettings};
 pub use replay::ReplayData;
 pub use replay_target::ReplayTarget;
 pub use row_weights::row_weights;
-pub use schedule::learning_rate;
 pub use setting_overrides::{Setting, SettingOverrides};
 pub use small_data::choice_sentence;
-pub use tag::{ContinuedTaggerData, TaggerData, TaggerOutcome, TaggerPlan, train_tagger};
+pub use tag::{ContinuedTaggerData, TaggerData, TaggerOutcome, train_tagger};
 pub use text_scores::{LanguageScores, MaskedScores, TranslationScores};
 pub use train_event::TrainEvent;
 pub use train_state::{BestEvaluation, TrainState};
@@ -181,10 +179,11 @@ pub use trainable::Metric;
 pub use training::{TrainOutcome, Training};
 pub use training_data::{ContinuedData, TrainingData};
 pub use training_texts::TrainingTexts;
-pub use translator::{AutoencoderOutcome, TranslatorOutcome, TranslatorPlan, train_autoencoder, train_translator};
+pub use translator::{AutoencoderOutcome, TranslatorOutcome, train_autoencoder, train_translator};
 pub use tune::{TuneBudget, check_tune, tune, tune_ngrams};
 pub use tuning_report::{TrialRow, best_trials, gain_sentences};
-pub use weights_observer::{LogWeights, ObservedNetwork, WeightsObserver};
+pub(crate) use weights_observer::LogWeights;
+pub use weights_observer::{ObservedNetwork, WeightsObserver};
 pub use worker_group::{
     BatchPosition, Coordinator, GradientTerms, TrainMicroBatch, Worker, WorkerGroup, combine_gradients,
 };

@@ -54,7 +54,7 @@ pub struct TrainOptions {
     /// Resumes from the newest checkpoint in the folder.
     pub resume: bool,
     /// The time between checkpoints, besides those after each epoch. Does not change results.
-    pub checkpoint_every: Duration,
+    pub(crate) checkpoint_every: Duration,
     /// An observer of the weights, whose records go into `log.jsonl`. [`WatchedText`](crate::film::WatchedText) records
     /// attention. Does not change results.
     pub watch: Option<Arc<dyn WeightsObserver>>,

@@ -26,28 +26,28 @@ pub struct TrainSettings {
     /// the number of threads.
     pub parts: usize,
     /// The highest learning rate.
-    pub learning_rate: f64,
+    pub(crate) learning_rate: f64,
     /// Factor on the learning rate of the token embeddings. They are multiplied by √d_model, which makes each step
     /// count that much more.
-    pub embedding_rate: f64,
+    pub(crate) embedding_rate: f64,
     /// Factor on the learning rate of a classifier's head. With a pretrained encoder, only the head is new.
     #[serde(skip_serializing_if = "is_one")]
-    pub head_rate: f64,
+    pub(crate) head_rate: f64,
     /// Share of the steps in which the learning rate rises.
-    pub warmup_share: f64,
+    pub(crate) warmup_share: f64,
     /// Weight decay of matrices.
-    pub weight_decay: f64,
+    pub(crate) weight_decay: f64,
     /// β₂ of AdamW; β₁ is 0.9.
-    pub beta2: f64,
+    pub(crate) beta2: f64,
     /// The norm that gradients are clipped to.
-    pub clip_norm: f64,
+    pub(crate) clip_norm: f64,
     /// Share of the target spread over all classes or tokens.
-    pub label_smoothing: f32,
+    pub(crate) label_smoothing: f32,
     /// Decay of the moving average of the weights, which is evaluated and saved.
-    pub average_decay: f64,
+    pub(crate) average_decay: f64,
     /// The precision of matrix products.
     #[serde(with = "crate::model_folder::precision")]
-    pub precision: Precision,
+    pub(crate) precision: Precision,
 }
 
 fn is_one(rate: &f64) -> bool {
@@ -121,24 +121,24 @@ pub struct Plan {
     #[serde(flatten)]
     pub settings: TrainSettings,
     /// Share of tokens dropped from each training sequence.
-    pub token_dropout: f32,
+    pub(crate) token_dropout: f32,
     /// A weight for each class. `None` if classes are balanced.
-    pub class_weights: Option<Vec<f32>>,
+    pub(crate) class_weights: Option<Vec<f32>>,
     /// How a pretrained encoder is fine-tuned. `None` for a network from scratch.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fine_tuning: Option<FineTuning>,
+    pub(crate) fine_tuning: Option<FineTuning>,
 }
 
 /// Additional settings for a pretrained encoder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct FineTuning {
+pub(crate) struct FineTuning {
     /// The model type in the encoder's `config.json`.
-    pub model_type: String,
+    pub(crate) model_type: String,
     /// The frozen parameters.
-    pub freeze: Freeze,
+    pub(crate) freeze: Freeze,
     /// The maximum number of tokens in a window, including special tokens.
-    pub max_tokens: usize,
+    pub(crate) max_tokens: usize,
 }
 
 /// The size of the tokenized data.
@@ -192,7 +192,7 @@ impl Plan {
     ///
     /// # Errors
     /// If the plan's own network cannot be made.
-    pub fn with_network(mut self, network: BackboneKind, position: PositionKind) -> Result<Plan> {
+    pub(crate) fn with_network(mut self, network: BackboneKind, position: PositionKind) -> Result<Plan> {
         match network {
             BackboneKind::Transformer => self.model.position = position,
             BackboneKind::Recurrent(cell) => self.model = self.model.with_cell(cell)?,

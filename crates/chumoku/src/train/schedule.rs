@@ -6,7 +6,7 @@
 /// - then: `peak · (0.05 + 0.95 · (1 + cos(π · progress)) / 2)`
 ///
 /// Sources: Goyal et al. (2017) for warm-up; Loshchilov and Hutter, "SGDR" (2017) for the cosine.
-pub fn learning_rate(peak: f64, step: u64, warmup: u64, steps: u64) -> f64 {
+pub(crate) fn learning_rate(peak: f64, step: u64, warmup: u64, steps: u64) -> f64 {
     if step <= warmup {
         return peak * step as f64 / warmup.max(1) as f64;
     }

@@ -148,13 +148,13 @@ impl Setting {
 
     /// Returns `true` for settings of the n-gram model.
     #[must_use]
-    pub fn is_for_ngrams(self) -> bool {
+    pub(crate) fn is_for_ngrams(self) -> bool {
         self <= Setting::C
     }
 
     /// Returns `true` for settings of the network's architecture. A pretrained encoder fixes them.
     #[must_use]
-    pub fn is_for_architecture(self) -> bool {
+    pub(crate) fn is_for_architecture(self) -> bool {
         !self.is_for_ngrams() && self <= Setting::Pooling
     }
 

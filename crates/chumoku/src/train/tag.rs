@@ -27,7 +27,7 @@ use crate::{Error, ModelKind, Result, checksum, stages, tr};
 use chumoku_kernels::parallel;
 pub use continued_training::ContinuedTaggerData;
 use crf_settings::{CrfChoice, choose_crf_settings};
-pub use network::TaggerPlan;
+pub(crate) use network::TaggerPlan;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::ops::Range;
@@ -144,7 +144,7 @@ impl TaggerData {
     }
 
     /// The SHA-256 of all texts and spans, in order.
-    pub fn fingerprint(&self) -> String {
+    pub(crate) fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         for rows in [&self.train, &self.valid, &self.test] {
             hash.update((rows.len() as u64).to_le_bytes());

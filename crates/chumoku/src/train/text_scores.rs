@@ -40,7 +40,7 @@ impl TranslationScores {
     ///
     /// # Errors
     /// If there are not as many translations as references.
-    pub fn compare(translations: &[&str], references: &[&str]) -> Result<TranslationScores> {
+    pub(crate) fn compare(translations: &[&str], references: &[&str]) -> Result<TranslationScores> {
         let is_unspaced = unspaced_fraction(references.iter().copied()) > 0.3;
         let bleu = Bleu::new(if is_unspaced { BleuTokenizer::Char } else { BleuTokenizer::V13a });
         let exact = translations.iter().zip(references).filter(|(a, b)| a == b).count();
@@ -123,20 +123,20 @@ pub struct LanguageScores {
     /// The number of words between white space. `None` for scripts written without it.
     pub words: Option<usize>,
     /// The number of characters.
-    pub characters: usize,
+    pub(crate) characters: usize,
     /// The number of bytes in UTF-8.
-    pub bytes: usize,
+    pub(crate) bytes: usize,
     /// The mean −ln p of a token.
     pub loss: f64,
     /// e to the power of the mean −ln p of a token.
-    pub perplexity_per_token: f64,
+    pub(crate) perplexity_per_token: f64,
     /// e to the power of the total −ln p divided by the words: comparable between tokenizers. `None` if words are not
     /// counted.
-    pub perplexity_per_word: Option<f64>,
+    pub(crate) perplexity_per_word: Option<f64>,
     /// e to the power of the total −ln p divided by the characters: comparable between tokenizers.
-    pub perplexity_per_character: f64,
+    pub(crate) perplexity_per_character: f64,
     /// 2 to the power of the total −log₂ p divided by the bytes.
-    pub perplexity_per_byte: f64,
+    pub(crate) perplexity_per_byte: f64,
 }
 
 impl LanguageScores {

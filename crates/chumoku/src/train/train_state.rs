@@ -23,7 +23,7 @@ pub struct BestEvaluation {
     /// The score on the validation rows: more is better.
     pub score: f64,
     /// The loss on the validation rows, which breaks ties between equal scores.
-    pub loss: f64,
+    pub(crate) loss: f64,
 }
 
 /// The state of a run.
@@ -32,23 +32,23 @@ pub struct TrainState {
     /// Steps taken.
     pub step: u64,
     /// Epochs finished.
-    pub epoch: u64,
+    pub(crate) epoch: u64,
     /// Batches finished in the current epoch.
     pub batch: u64,
     /// The weights.
     pub params: Params<f32>,
     /// First moment of AdamW.
-    pub m: Params<f32>,
+    pub(crate) m: Params<f32>,
     /// Second moment of AdamW.
-    pub v: Params<f32>,
+    pub(crate) v: Params<f32>,
     /// Moving average of the weights.
-    pub average: Params<f32>,
+    pub(crate) average: Params<f32>,
     /// The averaged weights of the best evaluation.
-    pub best_params: Params<f32>,
+    pub(crate) best_params: Params<f32>,
     /// The best evaluation, once there is one.
-    pub best: Option<BestEvaluation>,
+    pub(crate) best: Option<BestEvaluation>,
     /// Epochs since the best evaluation.
-    pub epochs_without_improvement: u64,
+    pub(crate) epochs_without_improvement: u64,
 }
 
 impl TrainState {
@@ -135,7 +135,7 @@ impl TrainState {
     /// Records an evaluation of the averaged weights. Returns `true` if it is the best so far.
     ///
     /// The score selects nothing unless the rows are held out: otherwise the last weights always count as the best.
-    pub fn record_evaluation(&mut self, score: f64, loss: f64, is_held_out: bool) -> bool {
+    pub(crate) fn record_evaluation(&mut self, score: f64, loss: f64, is_held_out: bool) -> bool {
         let is_best = !is_held_out || self.best.is_none_or(|best| (score, -loss) > (best.score, -best.loss));
         if is_best {
             self.best = Some(BestEvaluation { epoch: self.epoch, score, loss });
@@ -153,7 +153,7 @@ impl TrainState {
     }
 
     /// Returns `true` if the run is over.
-    pub fn is_done(&self, settings: &TrainSettings) -> bool {
+    pub(crate) fn is_done(&self, settings: &TrainSettings) -> bool {
         self.epoch >= settings.epochs || self.epochs_without_improvement >= settings.patience
     }
 }

@@ -50,9 +50,9 @@ pub struct TrainingData<A = u32> {
 #[non_exhaustive]
 pub struct ContinuedData<A = u32> {
     /// True if the old rows are replayed.
-    pub replays: bool,
+    pub(crate) replays: bool,
     /// Rows to compare the old and the new model on, by [name](super::OLD_TEST).
-    pub compared: Vec<(&'static str, Rows<A>)>,
+    pub(crate) compared: Vec<(&'static str, Rows<A>)>,
     /// The base model.
     pub(super) base: BaseSnapshot,
 }
@@ -426,7 +426,7 @@ impl<A: NgramTarget> TrainingData<A> {
     }
 
     /// The SHA-256 of the rows and their weights. A run that resumes another must have the same.
-    pub fn run_fingerprint(&self) -> String {
+    pub(crate) fn run_fingerprint(&self) -> String {
         let parts = [&self.train, &self.valid, &self.test];
         if parts.iter().all(|rows| rows.weights.is_none()) {
             return self.fingerprint();
@@ -442,7 +442,7 @@ impl<A: NgramTarget> TrainingData<A> {
     }
 
     /// The SHA-256 of all texts and answers, in order. It identifies the rows of a model, whatever their weights.
-    pub fn fingerprint(&self) -> String {
+    pub(crate) fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         for label in &self.labels {
             hash.update((label.len() as u64).to_le_bytes());

@@ -26,7 +26,7 @@ fn text_hash(text: &str) -> u64 {
 
 impl TrainingTexts {
     /// Hashes texts.
-    pub fn from_texts(texts: &[&str]) -> TrainingTexts {
+    pub(crate) fn from_texts(texts: &[&str]) -> TrainingTexts {
         let mut hashes: Vec<u64> = parallel::map(texts, |text| text_hash(text));
         hashes.sort_unstable();
         hashes.dedup();

@@ -32,7 +32,7 @@ use std::sync::Arc;
 /// Everything that decides the training of a translator, besides the data and the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct TranslatorPlan {
+pub(crate) struct TranslatorPlan {
     /// The model.
     pub model: TranslatorConfig,
     /// The training settings.
@@ -83,7 +83,7 @@ const MAX_EPOCHS: usize = 100;
 
 impl TranslatorPlan {
     /// Chooses the plan, given the number and kind of tokens on both sides, the longest side, and the vocabularies.
-    pub fn new(
+    pub(crate) fn new(
         tokens: usize,
         unit: TokenizationUnit,
         longest: usize,

@@ -42,7 +42,7 @@ pub enum ObservedNetwork<'a> {
 }
 
 /// Computes a line of `log.jsonl` from weights, the number of completed steps, and that of completed epochs.
-pub type LogWeights<'a> = Box<dyn Fn(&Params<f32>, u64, u64) -> Result<Value> + 'a>;
+pub(crate) type LogWeights<'a> = Box<dyn Fn(&Params<f32>, u64, u64) -> Result<Value> + 'a>;
 
 /// Observes the weights of a run: before the first step, and the averaged ones after each epoch.
 /// [`WatchedText`](crate::film::WatchedText) records attention.

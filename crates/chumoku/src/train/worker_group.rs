@@ -37,14 +37,14 @@ pub struct GradientTerms {
     /// The version of this library.
     pub version: &'static str,
     /// The instruction set of the kernels.
-    pub instruction_set: String,
+    pub(crate) instruction_set: String,
     /// The precision of matrix products.
     pub precision: &'static str,
     /// The SHA-256 of data, plan, tokens and seed.
     pub fingerprint: String,
     /// The number of trained parameters.
     #[serde(rename = "numbers")]
-    pub num_parameters: usize,
+    pub(crate) num_parameters: usize,
 }
 
 /// The position of a batch in a run.

@@ -160,7 +160,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
         );
         return Err(UsageError(problem).into());
     }
-    if args.folds.is_some() && !(asks || task == TaskName::Classify) {
+    if args.folds.is_some() && !(predicts_labels_or_number || task == TaskName::Classify) {
         let problem = tr!(
             "--folds: only to predict classes, labels or numbers; leave it out",
             "--folds: クラス、複数のラベル、数値の予測だけで使えます。指定を外してください"

@@ -169,7 +169,7 @@ impl MultiHeadAttentionConfig {
     }
 
     /// Returns the number of key–value heads.
-    pub fn num_key_heads(&self) -> usize {
+    pub(crate) fn num_key_heads(&self) -> usize {
         self.options.num_key_heads.unwrap_or(self.num_heads)
     }
 

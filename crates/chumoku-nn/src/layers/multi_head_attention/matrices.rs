@@ -73,7 +73,7 @@ impl MultiHeadAttention {
 
     /// Returns queries, keys and values as the kernel reads them, with β and rotary positions: (tokens, heads · width)
     /// each.
-    pub fn kernel_inputs<T: Real>(&self, cache: &MultiHeadAttentionCache<T>) -> [Array2<f64>; 3] {
+    pub(crate) fn kernel_inputs<T: Real>(&self, cache: &MultiHeadAttentionCache<T>) -> [Array2<f64>; 3] {
         let projected = &cache.projected;
         let mut each = self.projection_ranges().map(|columns| match &projected.parts[..] {
             [fused] => to_f64(fused.slice_axis(Axis(1), Slice::from(columns))),

@@ -98,7 +98,7 @@ fn heads_view_mut<'a, T: Real>(
 }
 
 /// The gradients of an [`AttentionInput`]: of `query`, and of `memory` if it was given.
-pub type InputGradients<T> = (Array2<T>, Option<[Array2<T>; 2]>);
+pub(crate) type InputGradients<T> = (Array2<T>, Option<[Array2<T>; 2]>);
 
 /// The cache of a [`MultiHeadAttention`] layer's forward pass.
 #[derive(Clone, Debug)]

@@ -40,7 +40,7 @@ impl Norm {
 
 impl FeedForward {
     /// Returns the parameters.
-    pub fn matrices<T: Real>(&self, p: &Params<T>) -> FeedForwardMatrices {
+    pub(crate) fn matrices<T: Real>(&self, p: &Params<T>) -> FeedForwardMatrices {
         let first = self.linear1.matrices(p);
         let half = |columns: Slice| {
             let part = |x: &Array2<f64>| x.slice_axis(Axis(1), columns).to_owned();

@@ -126,7 +126,7 @@ fn to_half_width(c: char) -> char {
 }
 
 /// Parses a number as programs write it, also with full-width digits.
-pub fn parse_number(field: &str) -> Option<f64> {
+pub(crate) fn parse_number(field: &str) -> Option<f64> {
     let text: String = field.trim().chars().map(to_half_width).collect();
     // "inf" and "nan" are words here.
     let is_digits = text.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c));

@@ -25,6 +25,10 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use super::dataset::MAX_CLASSES;
+use super::limits::MAX_TEXT_BYTES;
+use super::pairs::PairRecords;
+use super::split::split_texts;
 use super::*;
 
 /// A folder of files for one test.

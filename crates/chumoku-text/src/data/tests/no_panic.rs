@@ -135,7 +135,6 @@ fn check(name: &str, bytes: Vec<u8>, options: &ReadOptions) {
             Err(error) => one_line(&error),
             Ok(dataset) => {
                 let _ = dataset.check_trainable();
-                let _ = DatasetStats::new(&dataset.examples).to_string();
                 let _ = split(&dataset.examples, 0, 0.2, 0.2);
             }
         }

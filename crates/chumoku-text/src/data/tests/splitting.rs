@@ -112,22 +112,6 @@ fn normalization_folds_case_and_space_in_any_script() {
     assert_eq!(normalize(" \n"), "");
 }
 
-#[test]
-fn statistics_count_graphemes() {
-    let texts = ["", "ab", "日本語", "e\u{301}", "\r\n"];
-    let examples: Vec<Example> =
-        texts.iter().enumerate().map(|(i, text)| example(text, if i < 3 { "x" } else { "y" }, 1)).collect();
-    let stats = DatasetStats::new(&examples);
-    assert_eq!(stats.rows, 5);
-    assert_eq!(stats.classes, [("x".to_owned(), 3), ("y".to_owned(), 2)]);
-    let TextLengths { min, p50, p90, p99, max, mean } = stats.lengths;
-    assert_eq!((min, p50, p90, p99, max), (0, 1, 3, 3, 3));
-    assert!((mean - 1.4).abs() < 1e-12);
-    assert_eq!(DatasetStats::new(&[]).lengths, TextLengths::default());
-    let expected = "5 rows, 2 classes (“x” 3, “y” 2); characters per text: 0 to 3, half up to 1, 90 % up to 3";
-    assert_eq!(stats.to_string(), expected);
-}
-
 fn any_examples() -> impl Strategy<Value = Vec<Example>> {
     let row = ("[a-cA-C ]{0,3}", "[xyz]");
     proptest::collection::vec(row, 0..60).prop_map(|rows| {

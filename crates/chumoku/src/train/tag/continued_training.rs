@@ -21,9 +21,9 @@ use std::path::Path;
 #[non_exhaustive]
 pub struct ContinuedTaggerData {
     /// True if the old rows are replayed.
-    pub replays: bool,
+    pub(crate) replays: bool,
     /// Rows to compare the old and the new tagger on, by [name](super::super::OLD_TEST).
-    pub compared: Vec<(&'static str, Vec<SpanExample>)>,
+    pub(crate) compared: Vec<(&'static str, Vec<SpanExample>)>,
     /// The base tagger.
     pub(super) base: BaseSnapshot,
 }

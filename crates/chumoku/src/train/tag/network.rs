@@ -39,14 +39,14 @@ use std::sync::Arc;
 /// Everything that decides the training of a tagger's network, besides the data and the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct TaggerPlan {
+pub(crate) struct TaggerPlan {
     /// The model.
     pub model: TokenTaggerConfig,
     /// The training settings.
     #[serde(flatten)]
     pub settings: TrainSettings,
     /// How the pretrained encoder is fine-tuned.
-    pub fine_tuning: FineTuning,
+    pub(crate) fine_tuning: FineTuning,
 }
 
 /// The maximum number of characters of one token that get different vectors.
