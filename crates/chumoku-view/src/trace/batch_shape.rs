@@ -53,7 +53,10 @@ pub(super) fn batch_axes(
             }
             // A row for the whole text, and the single column of a vector, are no axes; that of a sum over keys is kept.
             MatrixAxis::One
-                if k == 0 || is_parameter || *quantity == Quantity::Loss || axes[0] == MatrixAxis::QueryKeyPairs => {}
+                if k == 0
+                    || is_parameter
+                    || matches!(quantity, Quantity::Loss | Quantity::TokenIds)
+                    || axes[0] == MatrixAxis::QueryKeyPairs => {}
             _ => push(letter, length),
         }
     }

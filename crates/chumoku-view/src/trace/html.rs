@@ -20,15 +20,23 @@ use std::fmt::Write;
 const STYLE: &str = include_str!("trace.css");
 /// Theme and language of the page.
 const APPEARANCE: &str = include_str!("appearance.js");
+const ELEMENTS: &str = include_str!("elements.js");
+/// Follows a token.
+const WAY: &str = include_str!("way.js");
 /// Evaluates the steps, spells out their numbers, and answers the reader.
-const SCRIPT: [&str; 6] = [
+const SCRIPT: [&str; 8] = [
     include_str!("operations.js"),
     include_str!("expansions.js"),
+    ELEMENTS,
     include_str!("views.js"),
     include_str!("answers.js"),
-    include_str!("way.js"),
+    WAY,
+    include_str!("stations.js"),
     include_str!("trace.js"),
 ];
+
+/// Only follows a token, on a page with too many numbers to recompute.
+const FIXED_SCRIPT: [&str; 3] = [ELEMENTS, WAY, include_str!("fixed_stations.js")];
 
 /// Maximum number of displayed terms of a sum.
 const MAX_TERMS: usize = 64;
@@ -109,7 +117,13 @@ impl Trace {
         // Browsers turn CR LF into LF before they compute the hash, and a checkout may use CR LF.
         let style = STYLE.replace("\r\n", "\n");
         let program = self.program_json([options.digits, MAX_TERMS, options.size]);
-        let parts: String = APPEARANCE.to_owned() + &program.as_ref().map_or(String::new(), |_| SCRIPT.concat());
+        let chooser = self.token_chooser_html();
+        let parts = match (&program, chooser.is_empty()) {
+            (Some(_), _) => SCRIPT.concat(),
+            (None, false) => FIXED_SCRIPT.concat(),
+            (None, true) => String::new(),
+        };
+        let parts = APPEARANCE.to_owned() + &parts;
         let script = format!("(() => {{\n'use strict';\n{parts}}})();\n").replace("\r\n", "\n");
         let mut out = String::new();
         let checked = |lang: Lang| if lang == options.lang { " checked" } else { "" };
@@ -147,8 +161,12 @@ impl Trace {
         for agreement in &self.agreements {
             let _ = writeln!(out, "<p class=\"note stale\">{}</p>", bilingual_html(|lang| agreement.to_text(lang)));
         }
-        if program.is_some() {
-            self.controls_to_html(&mut out);
+        match &program {
+            Some(_) => self.controls_to_html(&chooser, &mut out),
+            None if chooser.is_empty() => {}
+            None => {
+                let _ = writeln!(out, "<div class=\"live\" id=\"live\" hidden>{chooser}</div>");
+            }
         }
         let layout = PageLayout::new(self);
         let sections = layout.sections();
@@ -181,23 +199,26 @@ impl Trace {
                 words::batch_note(lang)
             ))
         );
-        if let Some(program) = program {
-            let program = crate::html::escape_script_json(&program.to_string());
+        if program.is_some() {
             let _ = writeln!(
                 out,
                 "<aside id=\"why\" hidden aria-live=\"polite\" aria-labelledby=\"why-title\"><div class=\"head\"><h2 id=\"why-title\"></h2> <button \
-                 type=\"button\" id=\"down\">{}</button> <button type=\"button\" id=\"close\">{}</button></div><ol id=\"chain\"></ol></aside>\n<script \
-                 type=\"application/json\" id=\"program\">{program}</script>",
+                 type=\"button\" id=\"down\">{}</button> <button type=\"button\" id=\"close\">{}</button></div><ol id=\"chain\"></ol></aside>",
                 bilingual_html(|lang| lang.pick("Down to the inputs", "入力までたどる").into()),
                 bilingual_html(|lang| lang.pick("Close", "閉じる").into()),
             );
+        }
+        let fixed = || (!chooser.is_empty()).then(|| self.fixed_stations_json(options.digits));
+        if let Some(data) = program.or_else(fixed) {
+            let data = crate::html::escape_script_json(&data.to_string());
+            let _ = writeln!(out, "<script type=\"application/json\" id=\"program\">{data}</script>");
         }
         let _ = writeln!(out, "<script>{script}</script>\n</body>\n</html>");
         out
     }
 
     /// Writes the controls, which the script shows.
-    fn controls_to_html(&self, out: &mut String) {
+    fn controls_to_html(&self, chooser: &str, out: &mut String) {
         let bilingual =
             |english: &'static str, japanese: &'static str| bilingual_html(|lang| lang.pick(english, japanese).into());
         let mut options = String::new();
@@ -253,7 +274,7 @@ impl Trace {
             bilingual("Next term", "次の項"),
             bilingual("Fold all", "すべてたたむ"),
             bilingual("Unfold all", "すべて開く"),
-            self.token_chooser_html(),
+            chooser,
         );
     }
 

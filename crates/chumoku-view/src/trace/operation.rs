@@ -153,6 +153,11 @@ pub(crate) enum EntrywiseFunction {
 impl Operation {
     /// Returns rows and columns of the result, from those of the operands.
     pub(crate) fn dim(&self, of: impl Fn(StepId) -> (usize, usize)) -> (usize, usize) {
+        self.result_dim(&of)
+    }
+
+    /// Compiled once, not for each caller.
+    fn result_dim(&self, of: &dyn Fn(StepId) -> (usize, usize)) -> (usize, usize) {
         match self {
             Operation::Given => (0, 0),
             Operation::Sum([a, _])
@@ -214,6 +219,11 @@ impl Operation {
 
     /// Computes the result from the operands. [`Program`](super::Program) ensures that the shapes fit.
     pub(crate) fn apply<'a, S: Scalar + 'a>(&self, value: impl Fn(StepId) -> ArrayView2<'a, S>) -> Array2<S> {
+        self.result(&value)
+    }
+
+    /// Compiled once for each kind of number, not for each caller.
+    fn result<'a, S: Scalar + 'a>(&self, value: &dyn Fn(StepId) -> ArrayView2<'a, S>) -> Array2<S> {
         match self {
             Operation::Given => unreachable!("what is given is not computed"),
             Operation::Sum([a, b]) => map_entries(value(*a), |(i, j), x| x.add(value(*b)[[i, j]])),
@@ -237,19 +247,18 @@ impl Operation {
             Operation::PairSums([a, b]) => {
                 let (a, b) = (value(*a), value(*b));
                 let keys = b.nrows();
-                let sum = |(i, j): (usize, usize)| a[[i / keys, j]].add(b[[i % keys, j]]);
-                Array2::from_shape_fn((a.nrows() * keys, a.ncols()), sum)
+                from_entries((a.nrows() * keys, a.ncols()), |(i, j)| a[[i / keys, j]].add(b[[i % keys, j]]))
             }
             Operation::PairGradient { of, keys, is_second } => {
                 let a = value(*of);
-                Array2::from_shape_fn(self.dim(|_| a.dim()), |(i, j)| {
+                from_entries(self.dim(|_| a.dim()), |(i, j)| {
                     let rows = pair_rows(a.nrows(), *keys, i, *is_second);
                     rows.fold(S::from_f64(0.0), |sum, row| sum.add(a[[row, j]]))
                 })
             }
             Operation::Reshape { of, columns } => {
                 let a = value(*of);
-                Array2::from_shape_fn(self.dim(|_| a.dim()), |(i, j)| a[reshaped(a.ncols(), i * columns + j)])
+                from_entries(self.dim(|_| a.dim()), |(i, j)| a[reshaped(a.ncols(), i * columns + j)])
             }
             Operation::Difference { of: [a, b], over } => {
                 map_entries(value(*a), |at, x| x.sub(value(*b)[at]).div(S::from_f64(*over)))
@@ -264,17 +273,15 @@ impl Operation {
             }
             Operation::BroadcastRow { of, rows, over } => {
                 let a = value(*of);
-                Array2::from_shape_fn((*rows, a.ncols()), |(_, j)| a[[0, j]].div(S::from_f64(*over)))
+                from_entries((*rows, a.ncols()), |(_, j)| a[[0, j]].div(S::from_f64(*over)))
             }
             Operation::ColumnSums(of) => {
                 let a = value(*of);
-                Array2::from_shape_fn((1, a.ncols()), |(_, j)| {
-                    a.column(j).iter().fold(S::from_f64(0.0), |sum, x| sum.add(*x))
-                })
+                from_entries((1, a.ncols()), |(_, j)| a.column(j).iter().fold(S::from_f64(0.0), |sum, x| sum.add(*x)))
             }
             Operation::Columns { of, range } => {
                 let a = value(*of);
-                Array2::from_shape_fn((a.nrows(), range.len()), |(i, j)| a[[i, range.start + j]])
+                from_entries((a.nrows(), range.len()), |(i, j)| a[[i, range.start + j]])
             }
             Operation::Rotary { of, angles, is_back } => {
                 let a = value(*of);
@@ -343,7 +350,7 @@ impl Operation {
             Operation::StateRecurrence(before) => before.apply(value),
             Operation::Gate { terms: [(a, from), (b, other)], width, is_tanh } => {
                 let (a, b) = (value(*a), value(*b));
-                Array2::from_shape_fn((a.nrows(), *width), |(i, j)| {
+                from_entries((a.nrows(), *width), |(i, j)| {
                     let sum = a[[i, from + j]].add(b[[i, other + j]]);
                     if *is_tanh { sum.tanh() } else { logistic(sum) }
                 })
@@ -406,7 +413,7 @@ impl Operation {
             }
             Operation::ColumnDotProducts([a, b]) => {
                 let (a, b) = (value(*a), value(*b));
-                Array2::from_shape_fn((1, a.ncols()), |(_, j)| {
+                from_entries((1, a.ncols()), |(_, j)| {
                     a.column(j).iter().zip(b.column(j)).fold(S::from_f64(0.0), |sum, (x, y)| sum.add(x.mul(*y)))
                 })
             }
@@ -432,7 +439,7 @@ impl Operation {
             Operation::SoftmaxJacobian { shares, row } => {
                 let shares = value(*shares);
                 let own = shares.row(*row);
-                Array2::from_shape_fn((own.len(), own.len()), |(j, k)| match j == k {
+                from_entries((own.len(), own.len()), |(j, k)| match j == k {
                     true => own[j].mul(S::from_f64(1.0).sub(own[j])),
                     false => S::from_f64(0.0).sub(own[j].mul(own[k])),
                 })
@@ -466,24 +473,32 @@ pub(super) fn reshaped(columns: usize, index: usize) -> [usize; 2] {
     [index / columns, index % columns]
 }
 
+/// Creates a matrix, without code of its own for each caller.
+fn from_entries<S: Scalar>(dim: (usize, usize), f: impl Fn((usize, usize)) -> S) -> Array2<S> {
+    fn create<S: Scalar>(dim: (usize, usize), f: &dyn Fn((usize, usize)) -> S) -> Array2<S> {
+        Array2::from_shape_fn(dim, f)
+    }
+    create(dim, &f)
+}
+
 fn map_entries<S: Scalar>(a: ArrayView2<'_, S>, f: impl Fn((usize, usize), S) -> S) -> Array2<S> {
-    Array2::from_shape_fn(a.dim(), |at| f(at, a[at]))
+    from_entries(a.dim(), |at| f(at, a[at]))
 }
 
 /// Reduces each row to one number.
 fn fold_rows<S: Scalar>(a: ArrayView2<'_, S>, first: S, f: impl Fn(S, S) -> S) -> Array2<S> {
-    Array2::from_shape_fn((a.nrows(), 1), |(i, _)| a.row(i).iter().fold(first, |found, x| f(found, *x)))
+    from_entries((a.nrows(), 1), |(i, _)| a.row(i).iter().fold(first, |found, x| f(found, *x)))
 }
 
 fn product<S: Scalar>(a: ArrayView2<'_, S>, b: ArrayView2<'_, S>) -> Array2<S> {
-    Array2::from_shape_fn((a.nrows(), b.ncols()), |(i, j)| {
+    from_entries((a.nrows(), b.ncols()), |(i, j)| {
         a.row(i).iter().zip(b.column(j)).fold(S::from_f64(0.0), |sum, (x, y)| sum.add(x.mul(*y)))
     })
 }
 
 /// Like [`product`], but skips shares of 0, so that masked values never show.
 fn weighted_sum<S: Scalar>(shares: ArrayView2<'_, S>, values: ArrayView2<'_, S>) -> Array2<S> {
-    Array2::from_shape_fn((shares.nrows(), values.ncols()), |(i, j)| {
+    from_entries((shares.nrows(), values.ncols()), |(i, j)| {
         let terms = shares.row(i).into_iter().zip(values.column(j));
         terms.fold(S::from_f64(0.0), |sum, (x, y)| sum.add(x.mul_share(*y)))
     })
@@ -491,7 +506,7 @@ fn weighted_sum<S: Scalar>(shares: ArrayView2<'_, S>, values: ArrayView2<'_, S>)
 
 fn rotate_pairs<S: Scalar>(a: ArrayView2<'_, S>, speed: impl Fn(usize) -> f64) -> Array2<S> {
     let half = a.ncols() / 2;
-    Array2::from_shape_fn(a.dim(), |(position, j)| {
+    from_entries(a.dim(), |(position, j)| {
         let i = j % half.max(1);
         let angle = position as f64 * speed(i);
         let [cos, sin] = [angle.cos(), angle.sin()].map(S::from_f64);
@@ -509,7 +524,7 @@ fn pool_rows<S: Scalar>(a: ArrayView2<'_, S>, way: Pooling) -> Array2<S> {
         |count: f64| move |column: Vec<S>| column.into_iter().fold(S::from_f64(0.0), S::add).div(S::from_f64(count));
     let each = |one: &dyn Fn(Vec<S>) -> S| {
         let column = |j: usize| if a.nrows() == 0 { S::from_f64(0.0) } else { one(a.column(j).to_vec()) };
-        Array2::from_shape_fn((1, a.ncols()), |(_, j)| column(j))
+        from_entries((1, a.ncols()), |(_, j)| column(j))
     };
     match way {
         Pooling::First => each(&|column| column[0]),

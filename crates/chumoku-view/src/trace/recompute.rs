@@ -3,9 +3,8 @@
 use super::attention_controls::{AttentionControls, MAX_NUMBERS};
 use super::json::{json_matrix, json_number};
 use super::operation::{EntrywiseFunction, NormGradient, Operation, RotaryAngles, StepId};
-use super::quantity::{MatrixAxis, Quantity};
+use super::quantity::Quantity;
 use super::recurrence::{StateGradient, StateRecurrence};
-use super::step_kind::StepKind;
 use super::trace_steps::{Trace, TraceStep};
 use chumoku::nn::Pooling;
 use chumoku_kernels::Activation;
@@ -60,67 +59,6 @@ impl Trace {
         });
         Some(json!({ "digits": digits, "terms": terms, "size": size, "steps": steps?, "controls": controls }))
     }
-}
-
-impl Trace {
-    /// Returns the number of tokens: the rows of the first step with a row for each.
-    pub(super) fn token_count(&self) -> Option<usize> {
-        self.steps.iter().find(|step| step.axes()[0] == MatrixAxis::Queries).map(|step| step.value.nrows())
-    }
-
-    /// Adds how many rows belong to each token, and whether the step is on a token's way.
-    fn add_token_rows(&self, step: &TraceStep, is_shown: bool, object: &mut Value) {
-        let (Some(tokens), rows) = (self.token_count(), step.value.nrows()) else { return };
-        let has_memory = self.steps.iter().any(|step| step.quantity == Quantity::Memory);
-        match step.axes()[0] {
-            MatrixAxis::Queries if rows == tokens => object["tokenRows"] = 1.into(),
-            MatrixAxis::QueryKeyPairs => object["tokenRows"] = (rows / tokens).into(),
-            MatrixAxis::Keys if rows == tokens && !has_memory && self.key_tokens == self.tokens => {
-                object["keyRows"] = 1.into();
-            }
-            _ => {}
-        }
-        if is_shown && step.kind == StepKind::Value && step.head.is_none() && is_on_way(step.quantity) {
-            object["way"] = match step.quantity {
-                Quantity::Probabilities => 2,
-                Quantity::TokenIds => 3,
-                _ => 1,
-            }
-            .into();
-        }
-    }
-}
-
-/// Returns whether a quantity holds the vector of a token between two layers, or its answer.
-fn is_on_way(quantity: Quantity) -> bool {
-    use Quantity::{
-        Concat, Embeddings, FeedForward, FinalNorm, FinalNorm2, HeadOutput, Hidden, LastNorm, Norm, Norm2, Output,
-        Pooled, Positions, Probabilities, Residual, Residual2, StepOutput, TokenIds, TokenVectors, Vector, X,
-    };
-    matches!(
-        quantity,
-        TokenIds
-            | TokenVectors
-            | Embeddings
-            | Positions
-            | X
-            | StepOutput
-            | Norm
-            | HeadOutput
-            | Concat
-            | Output
-            | Residual
-            | FinalNorm
-            | Norm2
-            | FeedForward
-            | Residual2
-            | FinalNorm2
-            | LastNorm
-            | Hidden
-            | Pooled
-            | Vector
-            | Probabilities
-    )
 }
 
 impl TraceStep {

@@ -15,34 +15,13 @@ const operands = step => definition(step).of.map(operand);
 const matrices = ids => ids.map(id => id === null ? null : values[id]);
 const evaluate = step => operations[definition(step).op](matrices(operands(step)), definition(step));
 
-// ---- elements ----
-const el = (tag, className, ...children) => {
-  const node = document.createElement(tag);
-  if (className) node.className = className;
-  node.append(...children);
-  return node;
-};
-// Text after `_` and the number of a head in brackets become subscripts.
-const symbol = text => {
-  const parts = text.split(/(_[\p{L}\p{N}ᵢⱼ]*(?:\[\d+\])?|\[\d+\])/u).filter(Boolean);
-  return parts.map(part => {
-    const index = part.match(/^_?([^[\]_]*)\[?(\d*)\]?$/), isIndex = /^_[\p{L}\p{N}]|^\[\d+\]$/u.test(part);
-    return isIndex ? el('sub', '', [index[1], index[2]].filter(Boolean).join(',')) : part;
-  });
-};
-// The transposition sign is no part of a subscript.
-const symbols = text => text.split(/(ᵀ)/).flatMap(symbol);
-
-// Every place that shows a step's matrix: its cells, row by row, and whether it is transposed.
-const viewOf = new Map();
 // A matrix that is wider than its place says that it scrolls.
 const watcher = new ResizeObserver(all => setTimeout(() => {
   const wide = all.map(({ target }) => target.scrollWidth > target.clientWidth + 1);
   all.forEach(({ target }, k) => { target.classList.toggle('more-right', wide[k]); });
 }));
 const addView = (step, figure, isTransposed) => {
-  const rows = [...figure.querySelectorAll('tbody tr')].map(row => [...row.querySelectorAll('td:not(.more)')]).filter(row => row.length);
-  const view = { step, figure, cells: rows, isTransposed };
+  const view = { step, figure, cells: cellsOf(figure), isTransposed };
   step.views.push(view);
   viewOf.set(figure, view);
   watcher.observe(figure.querySelector('.scroll'));
@@ -50,11 +29,7 @@ const addView = (step, figure, isTransposed) => {
 const cellOf = (view, i, j) => view.isTransposed ? view.cells[j]?.[i] : view.cells[i]?.[j];
 for (const step of steps) {
   step.views = [];
-  const figure = step.at && $(step.at);
-  step.figure = figure || null;
-  step.card = figure?.closest('.step') ?? null;
-  // An input may be shown in the card of another step.
-  if (step.card && Number(step.card.dataset.s) !== step.id) step.card = null;
+  const figure = place(step);
   step.lines = step.card ? [...step.card.querySelectorAll('.expanded .x')] : [];
   if (!figure) continue;
   addView(step, figure, false);

@@ -12,40 +12,26 @@ const markRows = () => {
     if (per) view.cells.forEach((row, r) => view.isTransposed ? row.forEach(mark) : mark(row[0].parentElement, r));
   }
 };
-// The output of each head, times its rows of the weights that followToken.
-const contributions = joined => {
-  const next = steps.find(step => step.op === 'Product' && step.of[0] === joined.id), weights = next && values[next.of[1]];
-  let from = 0;
-  return joined.of.map(id => {
-    const row = values[id][token], own = weights?.slice(from, from += row.length);
-    return { step: { ...byId.get(id), way: 1 }, after: next && byId.get(next.of[1]).sym, row: own ? operations.Product([[row], own])[0] : row };
-  });
-};
-const stations = () => steps.filter(step => step.way).flatMap(step => {
-  const rows = values[step.id], own = { step, row: rows[rows.length === 1 ? 0 : token] };
-  return step.op === 'Joined' ? [...contributions(step), own] : [own];
-});
-const station = ({ step, after, row }, size) => {
+// A vector on the way: its step, or a head's output times the weights `after` it; its length, or an answer; its numbers.
+const station = ({ step, after, x, long, answer, numbers }, size) => {
   const name = el(step.at ? 'a' : 'b', '', ...symbols(step.sym)), title = (step.card?.querySelector('h3') ?? step.figure?.querySelector('.name'))?.querySelectorAll('.t') ?? [];
   if (step.at) name.href = `#${step.at}`;
-  const write = writer([row]), head = el('span', '', name, ...(after ? [' · ', ...symbols(after)] : []), ' '), item = el('li', '', head);
+  const head = el('span', '', name, ...(after ? [' · ', ...symbols(after)] : []), ' '), item = el('li', '', head);
   if (!after) head.append(...[...title].map(text => text.cloneNode(true)));
-  if (step.way === 2) {
-    const best = first(row);
-    item.append(el('b', '', el('bdi', '', step.labels[1][best] ?? best + 1), ` ${write(row[best])}`));
-  } else if (step.way === 1) {
-    const bar = el('i', 'bar-of'), x = length(row);
+  if (answer) item.append(el('b', '', el('bdi', '', answer)));
+  else if (long) {
+    const bar = el('i', 'bar-of');
     bar.style.inlineSize = `${size ? x / size * 100 : 0}%`;
-    item.append(el('span', 'track', bar), el('span', 'long', spelled(x)));
+    item.append(el('span', 'track', bar), el('span', 'long', long));
   }
-  item.append(el('small', '', row.slice(0, 6).map(write).join('  '), row.length > 6 ? '  …' : ''));
+  item.append(el('small', '', numbers));
   return item;
 };
 const followToken = () => {
   markRows();
   $('way-box').hidden = token < 0;
   if (token < 0) return;
-  const all = stations(), size = Math.max(...all.filter(own => own.step.way === 1).map(own => length(own.row)).filter(Number.isFinite));
+  const all = stations(), size = Math.max(0, ...all.map(own => own.long ? own.x : 0).filter(Number.isFinite));
   way.replaceChildren(...all.map(own => station(own, size)));
 };
 const choose = to => {
@@ -61,7 +47,7 @@ const readToken = () => {
 if (chooser) {
   chooser.addEventListener('change', () => choose(Number(chooser.value) - 1));
   // The name of a row chooses it too.
-  board.addEventListener('click', e => {
+  $('steps').addEventListener('click', e => {
     const name = e.target.closest('tbody th'), view = name && viewOf.get(name.closest('figure')), per = view && !view.isTransposed && rowsPer(view);
     if (!per) return;
     const to = Math.floor([...name.closest('tbody').children].indexOf(name.parentElement) / per);
