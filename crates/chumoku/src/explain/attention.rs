@@ -1,9 +1,8 @@
 //! Recording of one attention of a model while it reads a text: all inputs and intermediate values.
 
-use super::Truncation;
 use super::forward_trace::{ForwardTrace, RecordedAnswer, RecordedEmbedding};
 use super::loss::{LossTarget, RecordedLoss};
-use super::translation::END_NAME;
+use super::{END_NAME, START_NAME, Truncation};
 use crate::Error;
 use crate::Result;
 use crate::TextClassifier;
@@ -22,9 +21,6 @@ use crate::tr;
 use chumoku_kernels::Precision;
 use ndarray::Array2;
 use std::cell::Cell;
-
-/// The displayed name of the token that starts a translation.
-pub(super) const START_NAME: &str = "[START]";
 
 /// The layer and head to record, from 0. Defaults to the last layer.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,9 +3,8 @@
 //!
 //! The head was trained for the last layer. Its earlier answers are hints, not beliefs of the model.
 
-use super::attention::START_NAME;
 use super::residual_norms::{EmbeddedTokens, ResidualNorms};
-use super::translation::END_NAME;
+use super::{END_NAME, START_NAME};
 use crate::Result;
 use crate::blend::label_blend::sigmoid;
 use crate::models::TranslationBatch;

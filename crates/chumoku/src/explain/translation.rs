@@ -1,5 +1,6 @@
 //! Explanation of a translation: cross-attention between words, and the effect of each source word on each target word.
 
+use super::END_NAME;
 use super::alignment::{Alignment, TranslationHeadAblation};
 use super::classifier::JOINING;
 use super::explanation::Word;
@@ -13,9 +14,6 @@ use crate::text_models::translator::{TextTranslator, TranslateOptions, Translati
 use crate::{Error, Result};
 use chumoku_nn::probability::log_softmax;
 use std::ops::{ControlFlow, Range};
-
-/// The displayed name of the end token.
-pub(super) const END_NAME: &str = "[END]";
 
 /// The maximum number of target tokens whose logits are in memory.
 const TARGET_TOKENS: usize = 1024;
