@@ -9,10 +9,9 @@
 
 use super::attention_collector::FramedText;
 use super::label_probability::LabelProbability;
-use super::logit_lens::answer_probabilities;
+use super::logit_lens::{END_NAME, answer_probabilities};
 use super::patching::{AnswerPosition, Patching};
 use super::required_text::{empty_text_error, require_text};
-use super::translation::END_NAME;
 use crate::models::{EncoderRecording, ResidualReader, TaggedUnits};
 use crate::nn::Offsets;
 use crate::scoring::argmax;
@@ -284,7 +283,11 @@ impl TextClassifier {
             (ComparedLogits::between(logits), [answer(0, classes[0]), answer(1, classes[1])])
         } else {
             let class = match label {
-                Some(label) => target.label_to_explain(labels, label)?,
+                // The threshold of a number is named like a label.
+                Some(label) => match labels.iter().position(|known| known == label) {
+                    Some(class) => class,
+                    None => target.label_to_explain(labels, label)?,
+                },
                 None => target.class_to_explain(&self.predict(&[text])?.remove(0)),
             };
             (ComparedLogits { toward: class, away: None }, [answer(0, class), answer(1, class)])

@@ -2,8 +2,8 @@
 
 use super::Truncation;
 use super::forward_trace::{ForwardTrace, RecordedAnswer};
+use super::logit_lens::{END_NAME, START_NAME};
 use super::loss::{LossTarget, RecordedLoss};
-use super::translation::END_NAME;
 use crate::Error;
 use crate::Result;
 use crate::TextClassifier;
@@ -21,9 +21,6 @@ use crate::text_models::optimizer_defaults;
 use crate::tr;
 use chumoku_kernels::Precision;
 use std::cell::Cell;
-
-/// The displayed name of the token that starts a translation.
-pub(super) const START_NAME: &str = "[START]";
 
 /// The layer and head to record, from 0. Defaults to the last layer.
 #[derive(Clone, Copy, Debug, Default)]

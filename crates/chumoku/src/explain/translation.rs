@@ -3,6 +3,7 @@
 use super::alignment::{Alignment, TranslationHeadAblation};
 use super::classifier::JOINING;
 use super::explanation::Word;
+use super::logit_lens::END_NAME;
 use super::required_text::require_text;
 use crate::decoding::{BeamCandidate, CandidateFate};
 use crate::models::TranslationBatch;
@@ -13,9 +14,6 @@ use crate::text_models::translator::{TextTranslator, TranslateOptions, Translati
 use crate::{Error, Result};
 use chumoku_nn::probability::log_softmax;
 use std::ops::{ControlFlow, Range};
-
-/// The displayed name of the end token.
-pub(super) const END_NAME: &str = "[END]";
 
 /// The maximum number of target tokens whose logits are in memory.
 const TARGET_TOKENS: usize = 1024;
