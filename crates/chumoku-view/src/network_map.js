@@ -39,6 +39,8 @@ function weights() {
   top.append(head);
   body.append(...list);
   panel.querySelector('table').replaceChildren(top, body);
+  // The table says that it scrolls.
+  dispatchEvent(new Event('resize'));
 }
 if (panel) {
   document.querySelector('main').append(panel);

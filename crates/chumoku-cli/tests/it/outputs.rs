@@ -35,8 +35,8 @@ fn no_command_overwrites_its_inputs() {
     let expected = ["this is an input file; choose another output"];
     let explain = |more: &[&'static str]| [&["explain", "model", "a fine day"], more].concat();
     let mut commands = vec![
-        vec!["embed", "bert", "--input", "table.csv", "--out", "table.csv"],
-        vec!["embed", "bert", "--input", "table.csv", "--out", "hard.csv"],
+        vec!["embed", "bert", "--input", "table.csv", "--format", "jsonl", "--out", "table.csv"],
+        vec!["embed", "bert", "--input", "table.csv", "--format", "jsonl", "--out", "hard.csv"],
         vec!["embed", "bert", "good", "--out", "bert/model.safetensors"],
         vec!["attend", "in.safetensors", "-o", "in.safetensors"],
         vec!["trace", "--input", "example.json", "--out", "example.json"],
@@ -80,7 +80,7 @@ fn no_command_overwrites_its_inputs() {
     #[cfg(target_os = "linux")]
     {
         let before = place.read("table.csv");
-        let run = place.run_shell("chumoku embed bert --out table.csv < table.csv");
+        let run = place.run_shell("chumoku embed bert --format jsonl --out table.csv < table.csv");
         assert_eq!((run.code, place.read("table.csv")), (2, before));
         run.assert_one_error(&expected);
     }

@@ -102,8 +102,10 @@ fn patching_moves_the_first_token_that_differs() {
         place.run(&[&["explain", "marian", text, "--json", "-"], args].concat()).assert_success().json()
     };
     let [text, other] = ["t5 t9 t30", "t5 t40 t30"];
-    let [alone, of_other] = [text, other].map(|text| explained(text, &[]));
-    let found = explained(text, &["--patch", other]);
+    // The translation of the text is given; that of the other is the model's own.
+    let given = ["--target", "t7 t8"];
+    let [alone, of_other] = [explained(text, &given), explained(other, &[])];
+    let found = explained(text, &[&given[..], &["--patch", other]].concat());
     let patching = &found["patching"];
     // The end of the source is read too, and the tokens of a source are its words.
     assert_eq!(patching["tokens"], json!(["▁t5", "▁t9", "▁t30", "[END]"]));
@@ -131,12 +133,13 @@ fn patching_moves_the_first_token_that_differs() {
     }
     assert_eq!((residual.len(), numbers("feed_forward").len()), (8, 4));
     assert!(numbers("heads").iter().any(|x| x.abs() > 1e-4), "{patching}");
-    let shown = place.run(&["explain", "marian", text, "--patch", other, "--html", "why.html"]).assert_success().stdout;
+    let args = [&["explain", "marian", text, "--patch", other, "--html", "why.html"], &given[..]].concat();
+    let shown = place.run(&args).assert_success().stdout;
     assert!(shown.contains("Patching: from ") && shown.contains("The encoder is patched."), "{shown}");
     assert!(place.read("why.html").contains("\"patching\":{"));
     place.run_rejected(&["explain", "marian", text, "--patch", text], &["the same translation"]);
     place.run_rejected(&["explain", "marian", text, "--patch", "t5 t9"], &["--align 1-2:1-2,4:3"]);
-    explained(text, &["--patch", "t40 t41", "--align", "1:1,4:3"]);
+    explained(text, &[&["--patch", "t40 t41", "--align", "1:1,4:3"], &given[..]].concat());
 }
 
 #[test]

@@ -15,9 +15,10 @@
     $('theme').textContent = { en: { auto: 'Theme: system', light: 'Theme: light', dark: 'Theme: dark' }, ja: { auto: '表示: 自動', light: '表示: ライト', dark: '表示: ダーク' } }[state.lang][state.theme];
     hint();
   };
-  // A figure that is wider than the page says that it scrolls.
-  const hint = () => document.querySelectorAll('.picture').forEach(picture => { picture.dataset.scrolls = picture.scrollWidth > picture.clientWidth + 1 ? { en: 'Scroll sideways to see all of it →', ja: '横にスクロールすると全体が見えます →' }[state.lang] : ''; });
+  // A figure or table that is wider than the page says that it scrolls.
+  const hint = () => document.querySelectorAll('.picture, .wide').forEach(picture => { picture.dataset.scrolls = picture.scrollWidth > picture.clientWidth + 1 ? { en: 'Scroll sideways to see all of it →', ja: '横にスクロールすると全体が見えます →' }[state.lang] : ''; });
   addEventListener('resize', hint);
+  document.addEventListener('toggle', hint, true);
   // Other keys of the link stay unchanged.
   const keep = keys => {
     const p = linked();

@@ -7,10 +7,9 @@
 //! - Meng et al. 2022, "Locating and Editing Factual Associations in GPT"
 //! - Wang et al. 2022, "Interpretability in the Wild"
 
-use super::END_NAME;
 use super::attention_collector::FramedText;
 use super::label_probability::LabelProbability;
-use super::logit_lens::answer_probabilities;
+use super::logit_lens::{END_NAME, answer_probabilities};
 use super::patching::{AnswerPosition, Patching};
 use super::required_text::{empty_text_error, require_text};
 use crate::models::{EncoderRecording, ResidualReader, TaggedUnits};
@@ -284,7 +283,7 @@ impl TextClassifier {
             (ComparedLogits::between(logits), [answer(0, classes[0]), answer(1, classes[1])])
         } else {
             let class = match label {
-                // The threshold of a number is explained by its name, too.
+                // The threshold of a number is named like a label.
                 Some(label) => match labels.iter().position(|known| known == label) {
                     Some(class) => class,
                     None => target.label_to_explain(labels, label)?,

@@ -1,8 +1,9 @@
 //! Recording of one attention of a model while it reads a text: all inputs and intermediate values.
 
+use super::Truncation;
 use super::forward_trace::{ForwardTrace, RecordedAnswer, RecordedEmbedding};
+use super::logit_lens::{END_NAME, START_NAME};
 use super::loss::{LossTarget, RecordedLoss};
-use super::{END_NAME, START_NAME, Truncation};
 use crate::Error;
 use crate::Result;
 use crate::TextClassifier;

@@ -4,7 +4,6 @@
 //! The head was trained for the last layer. Its earlier answers are hints, not beliefs of the model.
 
 use super::residual_norms::{EmbeddedTokens, ResidualNorms};
-use super::{END_NAME, START_NAME};
 use crate::Result;
 use crate::blend::label_blend::sigmoid;
 use crate::models::TranslationBatch;
@@ -18,6 +17,10 @@ use chumoku_nn::probability::log_softmax;
 use ndarray::{Array2, ArrayView1, Axis, Slice};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+
+/// The displayed names of the tokens that start and end a translation.
+pub(super) const START_NAME: &str = "[START]";
+pub(super) const END_NAME: &str = "[END]";
 
 /// The largest number of multiply–adds of the output layer in a lens. Longer texts show their last tokens.
 const MAX_COST: f64 = 2e10;

@@ -113,8 +113,3 @@ pub use tagged_text::{
     TransitionEffect,
 };
 pub use translation::PartialTranslation;
-
-/// The displayed name of the token that starts a translation.
-const START_NAME: &str = "[START]";
-/// The displayed name of the token that ends a translation.
-const END_NAME: &str = "[END]";

@@ -1,9 +1,9 @@
 //! Explanation of a translation: cross-attention between words, and the effect of each source word on each target word.
 
-use super::END_NAME;
 use super::alignment::{Alignment, TranslationHeadAblation};
 use super::classifier::JOINING;
 use super::explanation::Word;
+use super::logit_lens::END_NAME;
 use super::required_text::require_text;
 use crate::decoding::{BeamCandidate, CandidateFate};
 use crate::models::TranslationBatch;

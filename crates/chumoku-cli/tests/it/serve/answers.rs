@@ -13,8 +13,14 @@ fn check_inner_steps(server: &Server) {
         ("book", "the cat saw", "the dog saw", "1:1,3:3"),
         ("numbers", "number 7", "number 8", "1-2:1-2"),
     ] {
-        let printed = run_json(&["explain", model, text, "--patch", other, "--align", align, "--json", "-"]);
+        let mut args = vec!["explain", model, text, "--patch", other, "--align", align, "--json", "-"];
         let mut body = json!({ "inputs": text, "patch": other, "align": align, "lens": true, "model": model });
+        if model == "numbers" {
+            // The model translates alike what it has hardly learned.
+            args.extend(["--target", "nom"]);
+            body["target"] = "nom".into();
+        }
+        let printed = run_json(&args);
         let found = server.post_json("/explain", &body);
         assert_eq!(found, printed[0], "{model}");
         assert_eq!(found["patching"]["other"], other, "{model}");
