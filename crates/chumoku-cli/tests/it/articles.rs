@@ -225,7 +225,7 @@ fn hard_attention_and_beta_are_settings_of_training() {
         let row: Vec<f64> = row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
         assert!(row.iter().all(|x| *x == 0.0 || *x == 1.0) && row.iter().sum::<f64>() == 1.0, "{row:?}");
     }
-    // What such a model cannot do is refused with what to do instead.
+    // The model refuses requests for these, and names the alternative.
     place.run_rejected(&["export", "hard"], &["hard attention", "trained without --settings attention=hard"]);
     let backward = ["trace", "--model", "hard", "--text", "good and cheap", "--backward"];
     place.run_rejected(&backward, &["hard attention", "without --backward"]);

@@ -377,7 +377,7 @@ impl Trace {
         out.push_str("</details>\n");
     }
 
-    /// Returns the symbol of an operand, in place of which the script shows its matrix.
+    /// Returns the symbol of an operand. The script replaces it by the matrix.
     fn reference_to_html(&self, layout: &PageLayout<'_>, id: StepId, is_transposed: bool) -> String {
         let operand = layout.step(id).map(|of| of.step);
         let mut all = self.steps.iter().chain(&self.hidden_steps);
