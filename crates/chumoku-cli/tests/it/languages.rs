@@ -105,6 +105,8 @@ const STAYS_ENGLISH: &[EnglishText] = &[
             "\\textstyle\\sum_i {0}\\odot {1}",
             "({2} - {1}\\,\\textstyle\\sum_j {1}\\odot {2}) / \\lVert {0} \\rVert",
             "\\mathrm{diag}(a) - {a}^{\\top} a,\\ a = \\left({0}\\right)_{{1},:}",
+            "\\left({0}\\right)_{i,:} + \\left({1}\\right)_{j,:}",
+            "\\sqrt{{1}} \\cdot {0}",
             "{2}\\cdot {0} / (\\sqrt{{1}} + {3})",
             "\\left[{0} > 0\\right]",
             "\\Phi({0}) + {0}\\,\\varphi({0})",
@@ -198,7 +200,7 @@ const STAYS_ENGLISH: &[EnglishText] = &[
         "the names of options in files",
         "chumoku-view/src/trace/options.rs",
         &[
-            "scale causal mask window beta hard num_heads num_key_heads d_k subtract_max residual norm rms_norm epsilon \
+            "score scale causal mask window beta hard num_heads num_key_heads d_k subtract_max residual norm rms_norm epsilon \
              activation norm_2 rms_norm_2 epsilon_2 last_norm epsilon_last rotary_base alibi_slopes head_norm_epsilon \
              cell pooling dense_tanh dense_activation dense_norm epsilon_dense unit_length",
         ],

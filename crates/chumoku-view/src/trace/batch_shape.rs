@@ -4,7 +4,6 @@ use super::operation::StepId;
 use super::program::{Program, ProgramStep};
 use super::quantity::{MatrixAxis, Quantity};
 use super::step_kind::StepKind;
-use super::trace_steps::TraceStep;
 
 /// An axis of a step in a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,14 +60,4 @@ pub(super) fn batch_axes(
         }
     }
     found
-}
-
-impl TraceStep {
-    /// Returns the shape in a batch, in letters and in numbers for a single text.
-    pub(super) fn batch_shape(&self) -> [String; 2] {
-        let tuple = |of: &dyn Fn(&BatchAxis) -> String| {
-            format!("({})", self.batch_axes.iter().map(of).collect::<Vec<_>>().join(", "))
-        };
-        [tuple(&|axis| axis.letter.clone()), tuple(&|axis| axis.length.to_string())]
-    }
 }

@@ -108,10 +108,10 @@ impl Trace {
     ///
     /// Its content security policy allows only its own style sheet and its own script. The script recomputes all steps
     /// when the reader changes a given number or an option of attention, and spells out every number. A page with very
-    /// many numbers recomputes nothing.
+    /// many numbers recomputes nothing, but follows a token.
     ///
-    /// A link may end in `#theme=dark&lang=ja&why=weights,2,1`: the theme, the language, and the number that the page
-    /// explains, by its step, row and column.
+    /// A link may end in `#theme=dark&lang=ja&token=2&why=weights,2,1`: the theme, the language, the token that the page
+    /// follows, and the number that it explains, by its step, row and column.
     #[must_use]
     pub fn to_html(&self, options: &TraceOptions) -> String {
         // Browsers turn CR LF into LF before they compute the hash, and a checkout may use CR LF.

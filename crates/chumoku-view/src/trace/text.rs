@@ -1,5 +1,6 @@
 //! Traces in a terminal.
 
+use super::batch_shape::BatchAxis;
 use super::expansion::ExpansionFormat;
 use super::formula::latex_number;
 use super::grid::{NumberGrid, format_plain, number_format};
@@ -70,6 +71,14 @@ impl TraceStep {
     pub(super) fn shape(&self) -> String {
         let ([rows, columns], (height, width)) = (&self.shape_letters, self.value.dim());
         format!("{rows} × {columns} = {height} × {width}, {}", self.batch_shape()[0])
+    }
+
+    /// Returns the shape in a batch, in letters and in numbers for a single text.
+    pub(super) fn batch_shape(&self) -> [String; 2] {
+        let tuple = |of: &dyn Fn(&BatchAxis) -> String| {
+            format!("({})", self.batch_axes.iter().map(of).collect::<Vec<_>>().join(", "))
+        };
+        [tuple(&|axis| axis.letter.clone()), tuple(&|axis| axis.length.to_string())]
     }
 
     /// Returns the expansion of a number with the given digits, and at most the given number of terms.

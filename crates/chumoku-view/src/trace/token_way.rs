@@ -74,7 +74,7 @@ impl Trace {
             _ => None,
         });
         let mut from = 0;
-        let mut head = |id: &StepId| {
+        let head = |id: &StepId| {
             let step = by_id(*id)?;
             let range = Slice::from(from..from + step.value.ncols());
             from += step.value.ncols();
@@ -85,7 +85,7 @@ impl Trace {
             let (at, after) = (is_shown.then(|| step.anchor()), weights.map(|weights| &weights.symbol[..]));
             Some(json!({ "at": at, "sym": step.symbol, "after": after, "rows": rows }))
         };
-        heads.iter().filter_map(|id| head(id)).collect()
+        heads.iter().filter_map(head).collect()
     }
 }
 
