@@ -228,7 +228,7 @@ async fn explain(service: &Service, name: Option<&str>, request: RequestFields) 
     let patch = request.other_row("patch", &loaded.model, &service.limits)?;
     let aligned = match request.text("align")? {
         Some(list) if patch.is_some() => {
-            let wrong = |problem: String| RequestError::invalid(tr!("align: {problem}", "align: {problem}"));
+            let wrong = |problem: String| RequestError::invalid(tr!("align: {problem}", "フィールド align: {problem}"));
             Some(parse_aligned_tokens(list).map_err(wrong)?)
         }
         Some(_) => {

@@ -66,10 +66,10 @@ class Predictor(Estimator):
             text: the text, pair or row.
             patch: another text. The values that the network computes for it replace those of ``text``, place by place, and
                 ``patching`` says how far the answer of the network moves.
-            align: with ``patch``, the tokens of both texts that are aligned, from 1, such as ``"1-4:1-4,6:7"``. Texts with the
-                same number of tokens are aligned by position.
-            lens: ``True`` requires the answer after every layer, ``False`` leaves it out. By default it is there if the model
-                has layers.
+            align: with ``patch``, the aligned tokens of both texts, from 1, such as ``"1-4:1-4,6:7"``. Texts with the same
+                number of tokens are aligned by position.
+            lens: ``True`` requires the answer after every layer, ``False`` leaves it out. By default it is there if the
+                model has layers.
 
         Raises:
             TypeError: the input is not a text, or has the wrong number of texts.

@@ -195,10 +195,10 @@ class TextTagger(Estimator):
             patch: another text. The values that the network computes for it replace those of ``text``, place by place, and
                 ``patching`` says how far the tag of ``span``'s first word moves, or without a span that of the first
                 word that gets another tag. Only for taggers with an encoder.
-            align: with ``patch``, the tokens of both texts that are aligned, from 1, such as ``"1-4:1-4,6:7"``. Texts with the
-                same number of tokens are aligned by position.
-            lens: ``True`` requires the answer after every layer, ``False`` leaves it out. By default it is there if the model
-                has layers.
+            align: with ``patch``, the aligned tokens of both texts, from 1, such as ``"1-4:1-4,6:7"``. Texts with the same
+                number of tokens are aligned by position.
+            lens: ``True`` requires the answer after every layer, ``False`` leaves it out. By default it is there if the
+                model has layers.
 
         Raises:
             ValueError: there is no such span, or it does not start and end at word boundaries. Or the texts of a patch

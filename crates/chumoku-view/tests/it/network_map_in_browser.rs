@@ -11,7 +11,8 @@ fn sample(step: &'static str, layer: Option<usize>, name: &str, first: Vec<Vec<f
     WeightSample {
         step: StepParameter { part: "", step, layer, rows: 0..first.len() },
         name: name.into(),
-        shape: [64, first[0].len()],
+        // A vector is one row.
+        shape: [if name.ends_with("bias") { 1 } else { 64 }, first[0].len()],
         statistics: [-0.25, 1.5, 0.000_123_45, 0.5],
         first,
     }
