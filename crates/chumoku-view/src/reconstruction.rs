@@ -81,7 +81,7 @@ fn read(folder: &Path) -> Result<Reconstruction> {
     let bytes = std::fs::read(&path).map_err(Error::io("reading", &path))?;
     let metrics: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     let share = |key: &str| metrics["scores"][key].as_f64().filter(|share| (0.0..=1.0).contains(share));
-    let (width, texts) = (metrics["plan"]["bottleneck"].as_u64(), metrics["scores"]["pairs"].as_u64());
+    let (width, texts) = (metrics["plan"]["model"]["bottleneck"].as_u64(), metrics["scores"]["pairs"].as_u64());
     match (width, texts, share("exact"), share("character_accuracy")) {
         (Some(width), Some(texts), Some(exact), Some(characters)) => {
             Ok(Reconstruction { width, exact, characters, texts })
