@@ -81,7 +81,7 @@ fn read(folder: &Path) -> Result<Reconstruction> {
     let bytes = std::fs::read(&path).map_err(Error::io("reading", &path))?;
     let metrics: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     let share = |key: &str| metrics["scores"][key].as_f64().filter(|share| (0.0..=1.0).contains(share));
-    let (width, texts) = (metrics["plan"]["bottleneck"].as_u64(), metrics["scores"]["pairs"].as_u64());
+    let (width, texts) = (metrics["plan"]["model"]["bottleneck"].as_u64(), metrics["scores"]["pairs"].as_u64());
     match (width, texts, share("exact"), share("character_accuracy")) {
         (Some(width), Some(texts), Some(exact), Some(characters)) => {
             Ok(Reconstruction { width, exact, characters, texts })
@@ -90,5 +90,41 @@ fn read(folder: &Path) -> Result<Reconstruction> {
             "expected the metrics of an autoencoder: the file is damaged",
             "オートエンコーダーの評価値のファイルのはずですが、壊れています"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A model's folder with the keys that the figure reads.
+    fn folder(model_type: &str, width: u64, exact: f64) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, value: Value| std::fs::write(folder.path().join(name), value.to_string()).unwrap();
+        write("config.json", json!({ "model_type": model_type }));
+        let scores = json!({ "pairs": 60, "exact": exact, "character_accuracy": 0.75 });
+        write("metrics.json", json!({ "plan": { "model": { "bottleneck": width } }, "scores": scores }));
+        folder
+    }
+
+    #[test]
+    fn shares_are_ordered_by_width() {
+        let folders = [folder("chumoku_autoencoder", 16, 0.5), folder("chumoku_autoencoder", 2, 0.25)];
+        let curves = ReconstructionCurves::load(folders.iter().map(tempfile::TempDir::path)).unwrap();
+        let figure = curves.figure(Lang::En);
+        let Content::Curves(shown) = &figure.content else { panic!("curves") };
+        assert_eq!(shown.x.labels, ["2", "16"]);
+        assert_eq!(shown.series[0].1, [25.0, 50.0]);
+        assert_eq!(shown.series[1].1, [75.0, 75.0]);
+        assert!(figure.subtitle == "60 texts" && curves.figure(Lang::Ja).subtitle == "テキスト 60 個");
+        assert!(figure.scene().to_svg().contains("Reconstruction by the width"));
+    }
+
+    #[test]
+    fn other_models_and_damaged_metrics_are_refused() {
+        let fault = |folder: &tempfile::TempDir| ReconstructionCurves::load([folder.path()]).unwrap_err().to_string();
+        assert!(fault(&folder("chumoku_translator", 2, 0.5)).contains("expected autoencoders"));
+        assert!(fault(&folder("chumoku_autoencoder", 2, 1.5)).contains("damaged"));
     }
 }

@@ -113,7 +113,7 @@ fn allow_negative_values(command: clap::Command) -> clap::Command {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Train a model on a file: classifier, tagger, translator or language model (without a file: on built-in data)
-    Train(TrainArgs),
+    Train(Box<TrainArgs>),
     /// Score a model on labeled rows, translations or plain text
     Eval(EvalArgs),
     /// Predict the class, labels, number or spans of texts, or of every row of a file

@@ -26,7 +26,7 @@ fn texts_pass_the_bottleneck_and_come_back() {
     train(&place, "1", "narrow");
     let [wide, narrow] = ["wide", "narrow"].map(|name| place.json(&format!("{name}/metrics.json")));
     let score = |metrics: &serde_json::Value, key: &str| metrics["scores"][key].as_f64().unwrap();
-    assert_eq!((&wide["task"], &wide["plan"]["bottleneck"]), (&"autoencode".into(), &16.into()));
+    assert_eq!((&wide["task"], &wide["plan"]["model"]["bottleneck"]), (&"autoencode".into(), &16.into()));
     assert!(score(&wide, "exact") > 0.6 && score(&wide, "character_accuracy") >= score(&wide, "exact"), "{wide}");
     // A thousand numbers do not come through one.
     assert!(score(&narrow, "exact") < score(&wide, "exact") - 0.2, "{narrow}");
@@ -130,7 +130,7 @@ fn autoencoders_train_on_a_column_and_on_built_in_texts() {
     let args_of_set = ["train", "--builtin", "reviews", "--task", "autoencode", "--epochs", "1", "--out", "reviews"];
     place.run(&args_of_set).assert_success();
     let metrics = place.json("reviews/metrics.json");
-    assert_eq!((&metrics["rows"]["train"], &metrics["plan"]["bottleneck"]), (&700.into(), &32.into()));
+    assert_eq!((&metrics["rows"]["train"], &metrics["plan"]["model"]["bottleneck"]), (&700.into(), &32.into()));
     let refuses = |args: &[&str], words: &[&str]| drop(place.run_rejected(args, words));
     refuses(&["train", "rows.csv", "--task", "translate", "--bottleneck", "2"], &["--bottleneck", "autoencode"]);
     refuses(&[&args[..], &["--tokens", "words"]].concat(), &["--tokens words", "autoencoders"]);
