@@ -80,7 +80,7 @@ fn texts_pass_the_bottleneck_and_come_back() {
     let info = place.run(&["info", "wide", "--json"]).assert_success().json();
     assert_eq!((&info["task"], &info["bottleneck"]), (&"autoencode".into(), &16.into()));
     let count = place.run(&["count", "--model", "wide"]).assert_success().stdout;
-    assert!(count.contains("bottleneck in") && count.contains("d·z + z"), "{count}");
+    assert!(count.contains("bottleneck in") && count.contains("B·d·z"), "{count}");
 
     // The picture of both: shares by width, whatever the order of the folders.
     if has_fonts() {
