@@ -32,7 +32,7 @@ impl<A: NgramTarget> Rows<A> {
     }
 
     /// Returns whether there are no rows.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
 
