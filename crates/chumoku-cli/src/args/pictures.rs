@@ -474,7 +474,7 @@ pub(crate) struct FilmArgs {
     pub(crate) model: PathBuf,
     /// With --curves, further autoencoders: shows how much each reconstructs, by the width of its bottleneck
     #[arg(value_name = "MORE", requires = "curves")]
-    pub(crate) more: Vec<PathBuf>,
+    pub(crate) models: Vec<PathBuf>,
     /// Show the learning curves instead: loss and scores by step
     #[arg(long, conflicts_with_all = ["layer", "head"])]
     pub(crate) curves: bool,

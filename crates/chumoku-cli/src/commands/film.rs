@@ -47,13 +47,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn curves(args: &Args) -> anyhow::Result<ExitCode> {
     // Gives a clear error if this is not a model folder.
     ModelKind::from_folder(&args.model)?;
-    let figures = match args.more.is_empty() {
+    let figures = match args.models.is_empty() {
         true => {
             let curves = LearningCurves::load(&args.model, &model_name(&args.model))?;
             [Lang::En, Lang::Ja].map(|lang| curves.figure(lang))
         }
         false => {
-            let folders = std::iter::once(&args.model).chain(&args.more).map(PathBuf::as_path);
+            let folders = std::iter::once(&args.model).chain(&args.models).map(PathBuf::as_path);
             let curves = ReconstructionCurves::load(folders)?;
             [Lang::En, Lang::Ja].map(|lang| curves.figure(lang))
         }
