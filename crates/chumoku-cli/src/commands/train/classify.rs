@@ -215,11 +215,11 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
         });
     };
     let others = [args.valid.as_deref(), args.test.as_deref()];
-    let source = Some(DataSource::new(path, others, &options).with_files(&args.models));
+    let source = Some(DataSource::new(path, others, &options).with_files(&args.more));
     let mut options = options;
     let known_labels: &[String] = known.map_or(&[], |known| &known.labels[..]);
     options.use_label_spellings(known_labels);
-    let like = options_for_all_files(path, &args.models, &options)?;
+    let like = options_for_all_files(path, &args.more, &options)?;
     let mut dataset = load_all(args, path, [&options, &like], load_class_rows)?;
     if options.merge_labels.is_some() {
         merge_labels(dataset.examples.iter_mut().map(|example| &mut example.label), known_labels);

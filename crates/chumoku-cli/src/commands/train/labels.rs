@@ -58,11 +58,11 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
     let options = read_options(&args.reading, false)?;
     let others = [args.valid.as_deref(), args.test.as_deref()];
     let how = args.multi_label.options();
-    let source = Some(DataSource::new(path, others, &options).with_files(&args.models).with_labels(&how));
+    let source = Some(DataSource::new(path, others, &options).with_files(&args.more).with_labels(&how));
     let mut options = options;
     let known_labels: &[String] = known.map_or(&[], |known| &known.labels[..]);
     options.use_label_spellings(known_labels);
-    let like = options_for_all_files(path, &args.models, &options)?;
+    let like = options_for_all_files(path, &args.more, &options)?;
     let mut train = load_all(args, path, [&options, &like], |path, options| load_label_rows(path, options, &how))?;
     if options.merge_labels.is_some() {
         train.merge_labels(known_labels);

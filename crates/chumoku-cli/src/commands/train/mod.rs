@@ -56,7 +56,7 @@ const EXIT_INTERRUPTED: u8 = 130;
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     let threads = threads::start_pool(args.threads)?;
     let args = &mut args.clone();
-    for data in [&mut args.data, &mut args.valid, &mut args.test].into_iter().flatten().chain(&mut args.models) {
+    for data in [&mut args.data, &mut args.valid, &mut args.test].into_iter().flatten().chain(&mut args.more) {
         args.reading.buffer_pipe(data)?;
     }
     if let Some(out) = args.out.as_ref().map(OutputPath::as_path) {
@@ -270,7 +270,7 @@ fn load_all<F: Append>(
     load: impl Fn(&Path, &ReadOptions) -> anyhow::Result<F>,
 ) -> anyhow::Result<F> {
     let mut rows = load(first, options)?;
-    for path in &args.models {
+    for path in &args.more {
         rows.append(load(path, like)?)?;
     }
     Ok(rows)
@@ -362,7 +362,7 @@ impl<'a> TrainSession<'a> {
         options.worker_group = crate::invocation::worker_group();
         let others = [args.valid.as_deref(), args.test.as_deref()];
         let read = read_options(&args.reading, false)?;
-        options.source = args.data.as_deref().map(|path| DataSource::new(path, others, &read).with_files(&args.models));
+        options.source = args.data.as_deref().map(|path| DataSource::new(path, others, &read).with_files(&args.more));
         // Checked before the output folder is created.
         options.check_watch(kind)?;
         options.check_from(kind)?;

@@ -58,12 +58,12 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
     let options = read_options(&args.reading, false)?;
     let mut numbers = options.clone();
     numbers.numbers = true;
-    let like = options_for_all_files(path, &args.models, &numbers)?;
+    let like = options_for_all_files(path, &args.more, &numbers)?;
     let train = load_all(args, path, [&options, &like], load_number_rows)?;
     let valid = args.valid.as_deref().map(|path| load_number_rows(path, &options)).transpose()?;
     let test = args.test.as_deref().map(|path| load_number_rows(path, &options)).transpose()?;
     let others = [args.valid.as_deref(), args.test.as_deref()];
-    let source = Some(DataSource::new(path, others, &options).with_files(&args.models));
+    let source = Some(DataSource::new(path, others, &options).with_files(&args.more));
     if let Some(known) = known {
         let new = SourceData::new(source, train, [valid, test]);
         let read = |path: &Path, options: &ReadOptions, _: &LabelOptions| load_number_rows(path, options);

@@ -34,7 +34,7 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
     let valid = args.valid.as_deref().map(|path| load_span_rows(path, &options)).transpose()?;
     let test = args.test.as_deref().map(|path| load_span_rows(path, &options)).transpose()?;
     let others = [args.valid.as_deref(), args.test.as_deref()];
-    let source = Some(DataSource::new(path, others, &options).with_files(&args.models));
+    let source = Some(DataSource::new(path, others, &options).with_files(&args.more));
     let data: TaggerData = match known {
         Some(known) => {
             let read = |path: &Path, options: &ReadOptions, _: &LabelOptions| load_span_rows(path, options);
