@@ -39,25 +39,25 @@ impl VectorModel {
                 print_status(["vectors", "ベクトル"], &message);
                 return Ok(model);
             }
+            Ok(ModelKind::Autoencoder) => {
+                let model = load::autoencoder(folder, precision)?;
+                let width = model.width();
+                let message = tr!(
+                    "an autoencoder: each vector is the {width} numbers that its decoder sees",
+                    "オートエンコーダーです。デコーダーが受け取る {width} 個の数をベクトルとします"
+                );
+                print_status(["vectors", "ベクトル"], &message);
+                return Ok(VectorModel::Autoencoder(model));
+            }
             Ok(kind) if kind != ModelKind::Encoder => {
                 let (folder, found) = (folder.display(), kind.describe());
                 let problem = tr!(
-                    "{folder}: expected a pretrained encoder or a classifier with a network, found {found}",
-                    "{folder}: 事前学習済みのエンコーダーか、ネットワークのある分類器が必要ですが、{found}です"
+                    "{folder}: expected a pretrained encoder, a classifier with a network, or an autoencoder, found {found}",
+                    "{folder}: 事前学習済みのエンコーダー、ネットワークのある分類器、オートエンコーダーのどれかが必要ですが、{found}です"
                 );
                 return Err(UsageError(problem).into());
             }
             _ => {}
-        }
-        if matches!(ModelKind::from_folder(folder), Ok(ModelKind::Autoencoder)) {
-            let model = load::autoencoder(folder, precision)?;
-            let width = model.width();
-            let message = tr!(
-                "an autoencoder: each vector is the {width} numbers that its decoder sees",
-                "オートエンコーダーです。デコーダーが受け取る {width} 個の数をベクトルとします"
-            );
-            print_status(["vectors", "ベクトル"], &message);
-            return Ok(VectorModel::Autoencoder(model));
         }
         let model = load::embedder(folder, precision)?;
         report_pooling(model);
