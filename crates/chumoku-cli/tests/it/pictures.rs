@@ -124,7 +124,7 @@ fn one_or_many_pictures_are_written() {
     assert!(run.stderr.contains("wrote 2 pictures"), "{}", run.stderr);
     assert_eq!(place.file_names("pictures"), ["001.png", "002.png"]);
     place.run_rejected(&["explain", model(), "--input", "texts.txt"], &["--png"]);
-    for (view, said) in [("effects", "Effect of each word"), ("curves", "Does the network's answer rest")] {
+    for (view, said) in [("effects", "Effect of each word"), ("curves", "answer rest on these words")] {
         let flags = ["--view", view, "--svg", "b.svg"];
         place.run(&[&["explain", model(), TEXT][..], &flags].concat()).assert_success();
         assert!(place.read("b.svg").contains(said), "{view}");
