@@ -110,7 +110,7 @@ def test_translations_are_explained(translator):
 
 
 def test_the_encoder_of_a_translator_is_patched(translator):
-    found = translator.explain("four two one", patch="three two one", lens=True)
+    found = translator.explain("four two one", patch="four one one", lens=True)
     count = len(found.patching["aligned"])
     layers = len(found.patching["feed_forward"]) // count
     assert len(found.patching["residual"]) == (layers + 1) * count and len(found.lens["depths"]) > 1
@@ -121,7 +121,7 @@ def test_the_encoder_of_a_translator_is_patched(translator):
     assert translator.explain("four two one", lens=False).lens is None
     with pytest.raises(ValueError, match="the same translation"):
         translator.explain("four two one", patch="four two one")
-    with pytest.raises(ValueError, match="expected some characters"):
+    with pytest.raises(ValueError, match="the other text is empty"):
         translator.explain("four two one", patch=" ")
 
 
