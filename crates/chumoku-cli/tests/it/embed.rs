@@ -184,7 +184,7 @@ fn classifiers_embed_texts_and_find_the_nearest() {
     place.run_rejected(&["embed", "model", "good", "--prompt", "query"], &["query", "has no prompts"]);
     // A model without a network has no vectors.
     place.run(&["train", "reviews.csv", "--model", "ngrams", "--out", "ngrams"]).assert_success();
-    let expected = ["pretrained encoder or a classifier with a network", "an n-gram model"];
+    let expected = ["pretrained encoder, a classifier with a network", "an n-gram model"];
     place.run_rejected(&["embed", "ngrams", "good"], &expected);
     place.run_rejected(&["nearest", "ngrams", "good", "--corpus", "corpus.txt"], &expected);
     let help = place.run(&["embed", "--help"]).assert_success().stdout;
