@@ -72,6 +72,8 @@ impl CountConfig {
             ("out_proj", _) => "W_O",
             ("linear1", _) => "feed-forward in",
             ("linear2", _) => "feed-forward out",
+            ("down", _) => "bottleneck in",
+            ("up", _) => "bottleneck out",
             ("dense", _) => "head, dense",
             ("head", _) => "head",
             _ => return Vec::new(),
