@@ -81,6 +81,8 @@ fn texts_pass_the_bottleneck_and_come_back() {
     assert_eq!((&info["task"], &info["bottleneck"]), (&"autoencode".into(), &16.into()));
     let count = place.run(&["count", "--model", "wide"]).assert_success().stdout;
     assert!(count.contains("bottleneck in") && count.contains("B·d·z"), "{count}");
+    place.run(&["count", "--model", "wide", "--html", "map.html"]).assert_success();
+    assert!(place.read("map.html").contains("bottleneck.down.weight"));
 
     // The picture of both: shares by width, whatever the order of the folders.
     if has_fonts() {

@@ -1,5 +1,6 @@
 //! Samples of a model's weights for display: statistics of each matrix, with its first rows and columns.
 
+use super::autoencoder::TextAutoencoder;
 use super::classifier::TextClassifier;
 use super::embedder::TextEmbedder;
 use super::generator::TextGenerator;
@@ -50,6 +51,7 @@ impl WeightSample {
         let of = |params: &Params<f32>| Some(sample(params, &size.config));
         Ok(match ModelKind::from_folder(folder)? {
             ModelKind::Translator => of(TextTranslator::load(folder)?.params()),
+            ModelKind::Autoencoder => of(&TextAutoencoder::load(folder)?.0.params),
             ModelKind::LanguageModel => of(TextGenerator::load(folder)?.params()),
             ModelKind::Encoder => of(TextEmbedder::load(folder, None)?.params()),
             // Loading fails with a message for any other kind of model.
