@@ -37,14 +37,12 @@ pub mod text_models;
 
 pub use blend::label_blend::LabelBlend;
 pub use blend::number::{Estimate, NumberBlend, NumberLabel, NumberScale};
-pub(crate) use chumoku_kernels::{Precision, bf16, f16};
+pub(crate) use chumoku_kernels::Precision;
 pub(crate) use chumoku_ngrams as ngram;
-pub(crate) use chumoku_ngrams::feature_columns::{FeatureColumn, FeatureColumnKind, UnreadableValues};
+pub(crate) use chumoku_ngrams::feature_columns::FeatureColumn;
 pub(crate) use chumoku_ngrams::{calendar, feature_columns};
-pub(crate) use chumoku_nn::{Error as NnError, attention, count, decoding, layers as nn, models, params, sampling};
-pub(crate) use chumoku_text::{
-    Lang, checksum, data, failpoint, lang, memory, metrics, output, row, sorting, tokens as text, tr,
-};
+pub(crate) use chumoku_nn::{count, decoding, layers as nn, models, params, sampling};
+pub(crate) use chumoku_text::{data, failpoint, lang, memory, metrics, output, row, sorting, tokens as text, tr};
 pub use crf::TaggerBlend;
 pub use error::{Error, Result};
 pub use model_folder::{ModelKind, has_checkpoints, is_model_folder, model_file, model_fingerprint, read_model_folder};

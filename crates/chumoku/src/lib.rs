@@ -105,9 +105,7 @@ pub use chumoku_inference::{
     explain, has_checkpoints, hierarchy, is_model_folder, model_file, model_fingerprint, pretrained, read_model_folder,
     risks_by_coverage, stages, tensors,
 };
-pub(crate) use chumoku_inference::{
-    blend, crf, deepest_confident_level, model_folder, parallel_batches, prediction, scoring, text_models,
-};
+pub(crate) use chumoku_inference::{blend, crf, model_folder, parallel_batches, prediction, scoring, text_models};
 pub use chumoku_kernels::{
     Allocator, Isa, Precision, RecurrentCell, active_isa, bf16, f16, isa_named, keep_freed_memory,
 };

@@ -118,6 +118,7 @@ impl LabelBlend {
     }
 }
 
+/// Returns 1 / (1 + e⁻ᶻ).
 pub fn sigmoid(z: f32) -> f32 {
     1.0 / (1.0 + (-z).exp())
 }

@@ -105,6 +105,7 @@ pub struct CrfTrainer<'a> {
 }
 
 impl<'a> CrfTrainer<'a> {
+    /// Starts training on a corpus from zero weights.
     pub fn new(corpus: &'a Corpus, settings: CrfSettings, seed: u64) -> CrfTrainer<'a> {
         let (features, labels) = (corpus.hashes.len(), corpus.tags.count());
         CrfTrainer {

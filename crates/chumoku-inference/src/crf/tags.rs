@@ -7,11 +7,14 @@ use std::ops::Range;
 /// kinds themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagScheme {
+    /// Number of labels of spans.
     pub kinds: usize,
+    /// True if every unit has a label of its own, so that no span is longer.
     pub each_word: bool,
 }
 
 impl TagScheme {
+    /// Returns the number of tags.
     pub fn count(self) -> usize {
         if self.each_word { self.kinds } else { 2 * self.kinds + 1 }
     }

@@ -76,6 +76,7 @@ pub struct AttentionCollector<'a> {
 }
 
 impl<'a> AttentionCollector<'a> {
+    /// Starts a collection; `words` are the tokens of each word.
     pub fn new(words: &'a [Range<usize>]) -> AttentionCollector<'a> {
         let depth = Some(QueriesAndKeys::default());
         AttentionCollector { words, attention: Vec::new(), derived: DerivedAttention::default(), depth, rollout: None }

@@ -6,8 +6,11 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+/// The folder of checkpoints in a model folder.
 pub const CHECKPOINTS: &str = "checkpoints";
+/// The file of a checkpoint that describes it, written last.
 pub const MANIFEST: &str = "manifest.json";
+/// The file of a checkpoint with weights and moments of the optimizer.
 pub const STATE: &str = "state.safetensors";
 
 /// The files of a checkpoint folder.

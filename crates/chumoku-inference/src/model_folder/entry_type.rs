@@ -6,14 +6,20 @@ use std::path::Path;
 /// The type of a directory entry. Links are not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryType {
+    /// Nothing is there.
     Missing,
+    /// A regular file.
     File,
+    /// A folder.
     Folder,
+    /// A symbolic link, which is not followed.
     Link,
+    /// A device, a pipe or a socket.
     Other,
 }
 
 impl EntryType {
+    /// Returns the type of the entry at a path, without following links.
     pub fn at(path: &Path) -> EntryType {
         match path.symlink_metadata() {
             Err(_) => EntryType::Missing,

@@ -9,22 +9,31 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+/// The configuration of the model.
 pub const CONFIG: &str = "config.json";
+/// The weights of the network.
 pub const WEIGHTS: &str = "model.safetensors";
+/// The tokenizer.
 pub const TOKENIZER: &str = "tokenizer.json";
+/// The tokenizer of the source texts of a translator.
 pub const SOURCE_TOKENIZER: &str = "source_tokenizer.json";
 /// Settings of a pretrained tokenizer.
 pub const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 /// Generation settings of a published language model, its chat template, and the special tokens of older folders.
 pub const GENERATION: &str = "generation_config.json";
+/// The template that turns a chat into a prompt.
 pub const CHAT_TEMPLATE: &str = "chat_template.jinja";
+/// The names of the special tokens.
 pub const SPECIAL_TOKENS: &str = "special_tokens_map.json";
 /// The n-gram model next to a pretrained network.
 pub const NGRAM_WEIGHTS: &str = "ngrams.safetensors";
+/// The scores of the model.
 pub const METRICS: &str = "metrics.json";
+/// The description of the model.
 pub const CARD: &str = "README.md";
 /// Hashes of the training texts.
 pub const TRAINED_ON: &str = "trained-on.bin";
+/// The log of the training.
 pub const LOG: &str = "log.jsonl";
 /// The settings tried by a search.
 pub const TUNE_LOG: &str = "tune.jsonl";

@@ -33,8 +33,6 @@ pub use files::{
 };
 pub use fingerprint::model_fingerprint;
 pub(crate) use ngrams::{NGRAMS, ngram_names, ngram_tensors, read_ngrams};
-#[cfg(test)]
-pub(crate) use replace::write_files;
 pub use replace::{finish_move, publish, remove_checkpoints, remove_work_folder, rename, sync_folder, write_file};
 pub use snapshot::{CHUMOKU_KEY, ModelIdentity, Snapshot, read_file, with_snapshot, write_model};
 pub use snapshot::{model_file, read_model_folder};
@@ -146,6 +144,10 @@ impl ModelKind {
         with_snapshot(folder, ModelKind::from_snapshot)
     }
 
+    /// Returns the kind of the model in a snapshot.
+    ///
+    /// # Errors
+    /// If its configuration cannot be read or names another program.
     pub fn from_snapshot(folder: &Snapshot) -> Result<ModelKind> {
         if let Some(kind) = pretrained_kind(folder) {
             return Ok(kind);

@@ -50,6 +50,7 @@ pub fn batches_in_order(order: &[usize], lengths: &[usize], budget: usize) -> Ve
 /// The input format of a model: the special tokens around a text, and the maximum number of tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct InputFraming<'a> {
+    /// Special tokens around the text.
     pub frame: &'a SpecialTokens,
     /// The maximum number of tokens in one input, special tokens included.
     pub max_tokens: usize,

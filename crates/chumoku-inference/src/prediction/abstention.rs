@@ -185,7 +185,7 @@ impl AbstentionCalibration {
     }
 
     /// Checks that the stored values are consistent.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), String> {
         let is_step = |step: &CoveragePoint| {
             step.confidence.is_finite() && step.wrong <= step.answered && step.answered <= self.rows
         };
@@ -318,7 +318,7 @@ fn known_share_threshold(known: &[f32]) -> Option<f32> {
 /// The reason why an accuracy guarantee failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum GuaranteeViolation {
+pub enum GuaranteeViolation {
     /// The failure is within chance.
     Chance,
     /// The failure is beyond chance: the rows differ from the validation rows.

@@ -7,7 +7,7 @@ use crate::{Error, Result, tr};
 /// With calibrated probabilities, the prediction with the lowest expected cost follows from a threshold. Equal costs of
 /// both errors correspond to ½ (Elkan, "The foundations of cost-sensitive learning", 2001).
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct ClassThresholds(Vec<Option<f32>>);
+pub struct ClassThresholds(Vec<Option<f32>>);
 
 impl ClassThresholds {
     /// Creates thresholds, one entry per class.

@@ -63,7 +63,9 @@ pub struct ClassifierCheckpoint<Ours> {
 /// An encoder to fine-tune into a classifier.
 #[derive(Debug)]
 pub struct FineTuningBase {
+    /// The checkpoint as it was read.
     pub origin: ClassifierOrigin,
+    /// The tokenizer of the checkpoint.
     pub tokenizer: TextTokenizer,
     /// Most tokens of a text, including special tokens.
     pub max_tokens: usize,

@@ -33,7 +33,7 @@ pub(crate) struct PublishedTranslator {
 
 /// Rules for generating translations.
 #[derive(Clone, Debug)]
-pub(crate) struct TranslationRules {
+pub struct TranslationRules {
     /// The tokens that start and end a translation. The end token also ends a source.
     pub(crate) start_and_end: [u32; 2],
     /// Tokens that are never generated.

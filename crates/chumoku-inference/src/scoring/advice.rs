@@ -9,7 +9,7 @@ use serde::Serialize;
 /// A predictor of a classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum AdvisedPredictor {
+pub enum AdvisedPredictor {
     /// The blend of network and n-grams.
     Both,
     /// The n-gram model alone.

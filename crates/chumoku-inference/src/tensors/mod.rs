@@ -23,7 +23,7 @@ use chumoku_kernels::{bf16, f16};
 use ndarray::{ArrayD, IxDyn};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+pub use std::path::{Path, PathBuf};
 
 /// An array whose type is known only at run time.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,7 +51,7 @@ macro_rules! for_any {
         }
     };
 }
-pub(crate) use for_any;
+use for_any;
 
 impl Tensor {
     /// Returns the bytes of an `.npy` file. bf16, which NumPy lacks, is written as two raw bytes per number.

@@ -86,6 +86,7 @@ struct ConfigFile<'a> {
 
 /// Scores of a single-class model.
 pub struct ClassifierScores {
+    /// Scores of the network blended with the n-grams.
     pub ensemble: Scores,
     /// Scores of the network alone and the n-gram model alone.
     pub members: [Scores; 2],
@@ -100,10 +101,15 @@ pub struct ClassifierScores {
 /// A text classifier: network, tokenizer, classes, and optionally an n-gram model.
 #[derive(Debug)]
 pub struct TextClassifier {
+    /// The configuration.
     pub config: ModelConfig,
+    /// The network.
     pub model: Classifier,
+    /// The weights.
     pub params: Params<f32>,
+    /// The tokenizer.
     pub tokenizer: TextTokenizer,
+    /// The n-gram model.
     pub ngrams: Option<NgramModel>,
     /// The original format of a pretrained network, in which the model is saved again.
     pub origin: Option<ClassifierOrigin>,
@@ -213,6 +219,7 @@ impl TextClassifier {
         self.framing().window_size()
     }
 
+    /// Returns how the network reads a text: special tokens, longest window, padding.
     pub fn framing(&self) -> InputFraming<'_> {
         InputFraming { frame: self.tokenizer.special_tokens(), max_tokens: self.config.max_tokens() }
     }
@@ -516,6 +523,10 @@ impl TextClassifier {
         with_snapshot(folder, TextClassifier::from_snapshot)
     }
 
+    /// Reads a model from a snapshot of its folder.
+    ///
+    /// # Errors
+    /// If a file is missing, damaged or of another model.
     pub fn from_snapshot(folder: &Snapshot) -> Result<TextClassifier> {
         if pretrained_kind(folder) == Some(ModelKind::Classifier) {
             return TextClassifier::load_published(folder);

@@ -42,10 +42,15 @@ pub struct TextGeneratorConfig {
 /// A language model and its tokenizer.
 #[derive(Debug)]
 pub struct TextGenerator {
+    /// The configuration.
     pub config: TextGeneratorConfig,
+    /// The network.
     pub model: LanguageModel,
+    /// The weights.
     pub params: Params<f32>,
+    /// The tokenizer.
     pub tokenizer: TextTokenizer,
+    /// Tokens around a text.
     pub boundaries: TextBoundaries,
     /// The original format of a published model.
     pub origin: Option<DecoderOrigin>,
@@ -295,6 +300,10 @@ impl TextGenerator {
         with_snapshot(folder, TextGenerator::from_snapshot)
     }
 
+    /// Reads a model from a snapshot of its folder.
+    ///
+    /// # Errors
+    /// If a file is missing, damaged or of another model.
     pub fn from_snapshot(folder: &Snapshot) -> Result<TextGenerator> {
         if pretrained_kind(folder) == Some(ModelKind::LanguageModel) {
             return TextGenerator::load_pretrained(folder);

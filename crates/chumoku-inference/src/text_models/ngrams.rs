@@ -112,7 +112,9 @@ impl NgramClassifierConfig {
 /// A linear model over n-grams that predicts a class, labels or a number.
 #[derive(Debug)]
 pub struct NgramClassifier {
+    /// The configuration.
     pub config: NgramClassifierConfig,
+    /// The n-gram model.
     pub ngrams: NgramModel,
     /// Class thresholds set by the caller.
     pub thresholds: Option<ClassThresholds>,
@@ -264,6 +266,10 @@ impl NgramClassifier {
         with_snapshot(folder, NgramClassifier::from_snapshot)
     }
 
+    /// Reads a model from a snapshot of its folder.
+    ///
+    /// # Errors
+    /// If a file is missing, damaged or of another model.
     pub fn from_snapshot(folder: &Snapshot) -> Result<NgramClassifier> {
         check_files(folder, &[CONFIG, WEIGHTS])?;
         check_kind(folder, ModelKind::Ngrams, lang().pick("an n-gram model", "n-gram モデル"))?;

@@ -44,8 +44,11 @@ pub struct TaggerConfig {
 /// A tagger: a conditional random field, optionally a network, and the kinds of spans.
 #[derive(Debug)]
 pub struct TextTagger {
+    /// The configuration.
     pub config: TaggerConfig,
+    /// The conditional random field.
     pub crf: Crf,
+    /// The network, if the model has one.
     pub network: Option<TaggerNetwork>,
 }
 
@@ -100,6 +103,7 @@ impl TextTagger {
         }
     }
 
+    /// Returns how labels of spans become tags of units.
     pub fn tags(&self) -> TagScheme {
         TagScheme { kinds: self.config.labels.len(), each_word: self.config.each_word }
     }
@@ -238,6 +242,10 @@ impl TextTagger {
         with_snapshot(folder, TextTagger::from_snapshot)
     }
 
+    /// Reads a model from a snapshot of its folder.
+    ///
+    /// # Errors
+    /// If a file is missing, damaged or of another model.
     pub fn from_snapshot(folder: &Snapshot) -> Result<TextTagger> {
         check_files(folder, &[CONFIG, WEIGHTS])?;
         check_kind(folder, ModelKind::Tagger, lang().pick("a tagger", "単語にラベルを付けるモデル"))?;

@@ -37,15 +37,20 @@ pub struct TaggerNetworkConfig {
 /// A network with its tokenizer.
 #[derive(Debug)]
 pub struct TaggerNetwork {
+    /// The configuration.
     pub config: TaggerNetworkConfig,
+    /// The network.
     pub model: TokenTagger,
+    /// The weights.
     pub params: Params<f32>,
+    /// The tokenizer.
     pub tokenizer: TextTokenizer,
 }
 
 /// A text as tokens and units.
 #[derive(Clone, Debug, Default)]
 pub struct UnitRow {
+    /// Token ids.
     pub ids: Vec<u32>,
     /// The number of units.
     pub(crate) units: usize,
@@ -59,8 +64,11 @@ pub struct UnitRow {
 /// window.
 #[derive(Clone, Debug)]
 pub struct TaggerWindow {
+    /// Index of the row.
     pub row: usize,
+    /// Range of the row's tokens.
     pub tokens: Range<usize>,
+    /// Range of the row's units.
     pub units: Range<usize>,
 }
 
@@ -114,6 +122,7 @@ pub fn tagger_windows(rows: &[UnitRow], limit: usize) -> Vec<TaggerWindow> {
 
 /// A batch of windows, packed.
 pub struct PackedWindows {
+    /// Token ids.
     pub ids: Vec<u32>,
     pub(crate) offsets: Offsets,
     tokens: Vec<usize>,
@@ -121,6 +130,7 @@ pub struct PackedWindows {
 }
 
 impl PackedWindows {
+    /// Packs windows one after another.
     pub fn pack<'a>(
         framed: InputFraming<'_>,
         rows: &[UnitRow],
@@ -136,10 +146,12 @@ impl PackedWindows {
         PackedWindows { ids, offsets, tokens, positions: places }
     }
 
+    /// Returns the tokens of all windows.
     pub fn tokens(&self) -> Tokens<'_> {
         Tokens::new(&self.ids, &self.offsets)
     }
 
+    /// Returns the units of all windows.
     pub fn units(&self) -> TaggedUnits<'_> {
         TaggedUnits { tokens: &self.tokens, positions: &self.positions }
     }

@@ -89,9 +89,13 @@ pub struct TokenAlignment {
 /// A transformer for translation with its tokenizers.
 #[derive(Debug)]
 pub struct TextTranslator {
+    /// The configuration.
     pub config: TextTranslatorConfig,
+    /// The network.
     pub model: Translator,
+    /// The weights.
     pub params: Params<f32>,
+    /// The tokenizers of source and target.
     pub tokenizers: Tokenizers,
     /// Decoding settings of a published model.
     pub writing: Option<TranslationRules>,
@@ -102,10 +106,12 @@ pub struct TextTranslator {
 pub struct Tokenizers {
     /// The source tokenizer, unless the target tokenizer is used for both.
     pub source: Option<TextTokenizer>,
+    /// The tokenizer of target texts.
     pub target: TextTokenizer,
 }
 
 impl Tokenizers {
+    /// Returns the tokenizer of source texts.
     pub fn source(&self) -> &TextTokenizer {
         self.source.as_ref().unwrap_or(&self.target)
     }
