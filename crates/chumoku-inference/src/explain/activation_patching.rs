@@ -213,7 +213,7 @@ impl<'a> LogitDifferences<'a> {
         if change.is_nan() || change.abs() <= SMALLEST_DIFFERENCE {
             return Err(Error::Setting(tr!(
                 "patching: the network answers both texts alike (a difference of logits of {text:.4} and {other:.4}), so no \
-                 site can move the answer; give a text with another answer",
+                 place in it can move the answer; give a text with another answer",
                 "パッチング: 2 つのテキストへのネットワークの答えが同じため（ロジットの差は {text:.4} と {other:.4}）、答えを動かす場所が\
                  ありません。答えの異なるテキストを指定してください"
             )));
@@ -472,7 +472,7 @@ impl TextTranslator {
         let targets = [translated(source, target)?, translated(other, None)?];
         let Some(index) = targets[0].iter().zip(&targets[1]).position(|(token, other)| token != other) else {
             return Err(Error::Setting(tr!(
-                "patching: both texts get the same translation, so no site can change it; give a text with another translation",
+                "patching: both texts get the same translation, so no place can change it; give a text with another translation",
                 "パッチング: 2 つのテキストの訳が同じため、訳を変える場所がありません。訳の異なるテキストを指定してください"
             )));
         };

@@ -127,7 +127,7 @@ pub fn ngrams_at_chance_note([network, ngrams, majority]: [&Scores; 3], name: &s
     let is_at_chance = low <= majority.accuracy && network.accuracy_interval[0] > high;
     is_at_chance.then(|| {
         tr!(
-            "N-grams are at chance: no run of words decides. The {name} relates words.",
+            "N-grams are at chance: no word or phrase decides. The {name} relates words.",
             "n-gram は当て推量と同じです。語の並びだけでは決まらず、{name}は離れた語どうしを結び付けます。"
         )
     })
@@ -239,7 +239,7 @@ mod tests {
         let note = |network, ngrams| ngrams_at_chance_note([&scores(network), &scores(ngrams), &scores(100)], "GRU");
         assert_eq!(
             note(200, 102).as_deref(),
-            Some("N-grams are at chance: no run of words decides. The GRU relates words.")
+            Some("N-grams are at chance: no word or phrase decides. The GRU relates words.")
         );
         assert_eq!((note(200, 150), note(104, 102)), (None, None));
     }
