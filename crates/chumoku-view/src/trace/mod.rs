@@ -52,7 +52,7 @@
 //! - `sublayer`: residual connections and norms
 //! - `text`: traces in a terminal
 //! - `text_vector`: last norm, pooling, dense layer
-//! - `token_way`: the way of a token
+//! - `token_path`: the path of a token
 //! - `trace_steps`: traces, independent of their form
 //! - `traced_loss`: descriptions of gradients
 //! - `words`: sentences in both languages
@@ -105,7 +105,7 @@ mod step_kind;
 mod sublayer;
 mod text;
 mod text_vector;
-mod token_way;
+mod token_path;
 mod trace_steps;
 mod traced_loss;
 mod words;

@@ -123,7 +123,7 @@ pub(super) fn rounding_note(lang: Lang, digits: usize) -> String {
 }
 
 /// Explains the list of a token's vectors.
-pub(super) fn way_note(lang: Lang) -> &'static str {
+pub(super) fn path_note(lang: Lang) -> &'static str {
     lang.pick(
         "The row of this token in each step, with the length of its vector. Other rows are dimmed below.",
         "各手順でのこのトークンの行と、そのベクトルの長さ。下の表では、ほかの行を薄く表示している。",

@@ -25,7 +25,7 @@ mod snapshots;
 #[cfg(feature = "spreadsheets")]
 mod spreadsheet;
 mod tagged_in_browser;
-mod token_way_in_browser;
+mod token_path_in_browser;
 mod trace;
 mod trace_answers_in_browser;
 mod trace_in_browser;

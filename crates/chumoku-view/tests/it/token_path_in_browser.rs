@@ -1,4 +1,4 @@
-//! The way of a token on a trace's page, in a real browser: its row in every step, and the lengths of its vectors.
+//! The path of a token through a trace's page, in a real browser: its row in every step, and the lengths of its vectors.
 //!
 //! Needs Chromium or Chrome on the path. Without one, each test prints a notice and passes.
 
@@ -30,17 +30,17 @@ fn embedded() -> Value {
     file
 }
 
-/// Writes each station: its name, length or answer, and its numbers; then the marked and the dimmed rows of each figure.
+/// Writes each step of the path: its name, length or answer, and its numbers; then the marked and the dimmed rows of each figure.
 const LOG: &str = "
-    const log_way = () => {
-      for (const item of all('#way li')) {
+    const log_path = () => {
+      for (const item of all('#token-path li')) {
         const [head, ...rest] = item.children;
         const name = head.querySelector('a, b').textContent;
         log.push([name, head.textContent.includes(' · '), item.querySelector('.long')?.textContent ?? (item.querySelector(':scope > b') ? 'answer ' + item.querySelector(':scope > b').textContent : '-'),
           item.querySelector('small').textContent].join('|'));
       }
     };
-    const rows = () => all('figure[id]').map(f => [f.id, f.querySelectorAll('tr[data-way=on]').length, f.querySelectorAll('tr[data-way=off]').length].join());
+    const rows = () => all('figure[id]').map(f => [f.id, f.querySelectorAll('tr[data-token=on]').length, f.querySelectorAll('tr[data-token=off]').length].join());
     const pick = n => { $('#token').value = n; $('#token').dispatchEvent(new Event('change')); };
     const press = key => document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));";
 
@@ -50,21 +50,21 @@ fn value<'a>(trace: &'a Trace, symbol: &str) -> &'a ndarray::Array2<f64> {
     &all.find(is_it).unwrap_or_else(|| panic!("no {symbol}")).value
 }
 
-/// Compares the lengths of the stations with those of the trace's rows, each head's contribution with H W_O computed
+/// Compares the lengths of the path's steps with those of the trace's rows, each head's contribution with H W_O computed
 /// here, and the numbers with the rows.
 #[test]
-fn stations_have_the_rows_of_the_trace() {
+fn steps_of_the_path_have_the_rows_of_the_trace() {
     for (file, recomputes) in [(embedded(), true), (wide(), false)] {
         let trace = parse(&file).trace_backward(0).unwrap();
         let page = page(&trace, 9);
         assert_eq!(page.contains("id=\"play\""), recomputes);
-        let script = format!("{LOG} pick(2); log_way();");
+        let script = format!("{LOG} pick(2); log_path();");
         let Some(logs) = run_in_frames(&[(page, script)], 1000) else { return };
-        assert_stations(&trace, &logs[0]);
+        assert_path(&trace, &logs[0]);
     }
 }
 
-fn assert_stations(trace: &Trace, lines: &[String]) {
+fn assert_path(trace: &Trace, lines: &[String]) {
     let log: Vec<Vec<&str>> = lines.iter().map(|line| line.split('|').collect()).collect();
     let names: Vec<&str> = log.iter().map(|line| line[0]).collect();
     let expected = ["id", "E", "XE", "P", "X", "N", "H1", "H2", "C", "O", "R", "N2", "F", "R2", "YL", "p", "PC"];
@@ -165,15 +165,15 @@ fn one_row_of_each_step_is_marked() {
 fn keyboard_row_names_and_options_keep_the_token() {
     let trace = parse(&embedded()).trace(0).unwrap();
     let script = format!(
-        "{LOG} const now = () => log.push([$('#token').value, $('#way-box').hidden, all('tr[data-way=on]').length > 5].join());
+        "{LOG} const now = () => log.push([$('#token').value, $('#token-path-box').hidden, all('tr[data-token=on]').length > 5].join());
          now(); press(']'); now(); press(']'); now(); press(']'); press(']'); now(); press('['); now();
          // The name of a row chooses its token, and again none.
          const name = document.getElementById('X').querySelectorAll('tbody th')[0]; name.click(); now(); name.click(); now();
          // Numbers follow a change, and so do the marks of new copies.
-         pick(3); const before = $('#way').textContent; $('#control-causal').click(); log.push($('#way').textContent !== before);
-         const copies = all('figure.copy').filter(f => f.querySelector('figcaption').textContent === 'S1' && f.querySelectorAll('tr[data-way=on]').length === 1);
+         pick(3); const before = $('#token-path').textContent; $('#control-causal').click(); log.push($('#token-path').textContent !== before);
+         const copies = all('figure.copy').filter(f => f.querySelector('figcaption').textContent === 'S1' && f.querySelectorAll('tr[data-token=on]').length === 1);
          log.push(copies.length > 0);
-         const box = all('#way li a')[4]; log.push(box.hash, document.getElementById(box.hash.slice(1)) !== null);
+         const box = all('#token-path li a')[4]; log.push(box.hash, document.getElementById(box.hash.slice(1)) !== null);
          log.push(document.documentElement.scrollWidth <= innerWidth, document.documentElement.dataset.error ?? 'no error');"
     );
     let Some(logs) = run_in_frames(&[(page(&trace, 4), script)], 390) else { return };
@@ -201,17 +201,17 @@ fn a_link_chooses_the_token_in_both_languages_and_themes() {
     for (link, lang) in [("token=2&lang=ja&theme=dark", "ja"), ("theme=light&token=2&why=output,2,1", "en")] {
         let Some(dom) = dom(&page(&trace, 4), link) else { return };
         assert!(dom.contains(&format!("<html lang=\"{lang}\"")), "{}", &dom[..300]);
-        let list = between(&dom, "<ol id=\"way\">", "</ol>");
+        let list = between(&dom, "<ol id=\"token-path\">", "</ol>");
         assert!(
             list.matches("<li>").count() == 17 && list.contains("残差接続") && list.contains("Residual connection"),
             "{list}"
         );
-        assert!(!dom.contains("<div id=\"way-box\" hidden"), "the list is shown");
-        assert!(dom.matches("<tr data-way=\"on\"").count() > 10);
+        assert!(!dom.contains("<div id=\"token-path-box\" hidden"), "the list is shown");
+        assert!(dom.matches("<tr data-token=\"on\"").count() > 10);
     }
     // A token that does not exist chooses none, and a single token has no choice.
     let Some(dom) = dom(&page(&trace, 4), "token=9") else { return };
-    assert!(!dom.contains("<tr data-way=\"on\""));
+    assert!(!dom.contains("<tr data-token=\"on\""));
     let one = parse(&json!({ "inputs": { "Q": [[1]], "K": [[1]], "V": [[2]] } })).trace(0).unwrap();
     assert!(!page(&one, 4).contains("id=\"token\""));
 }
@@ -237,10 +237,10 @@ fn a_page_that_recomputes_nothing_follows_a_token() {
     let large = page(&trace, 4);
     assert!(large.contains("id=\"token\"") && !large.contains("id=\"play\""));
     let Some(dom) = dom(&large, "token=3&lang=ja") else { return };
-    assert!(dom.matches("<tr data-way=\"on\"").count() > 10 && !dom.contains("data-violations"), "{}", &dom[..300]);
+    assert!(dom.matches("<tr data-token=\"on\"").count() > 10 && !dom.contains("data-violations"), "{}", &dom[..300]);
     let script = format!(
         "{LOG} press(']'); log.push($('#token').value, rows().includes('output,1,2'), rows().includes('W_Q,0,0'));
-         pick(''); log.push(all('[data-way]').length, document.documentElement.dataset.error ?? 'no error');"
+         pick(''); log.push(all('[data-token]').length, document.documentElement.dataset.error ?? 'no error');"
     );
     let logs = run_in_frames(&[(large, script)], 390).unwrap();
     assert_eq!(logs[0], ["1", "true", "true", "0", "no error"]);
