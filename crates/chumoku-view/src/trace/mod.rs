@@ -15,6 +15,7 @@
 //! - `caption`: titles and sources of examples
 //! - `check`: claims against true numbers
 //! - `classes`: logits, probabilities and loss
+//! - `embeddings`: the sum of embeddings
 //! - `equation`: operands and signs of formulas
 //! - `example`: files of examples
 //! - `expansion`: one number, term by term
@@ -67,6 +68,7 @@ mod builtin;
 mod caption;
 mod check;
 mod classes;
+mod embeddings;
 mod equation;
 mod example;
 mod expansion;

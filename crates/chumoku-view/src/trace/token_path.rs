@@ -30,7 +30,7 @@ impl Trace {
         if is_shown && step.kind == StepKind::Value && step.head.is_none() && is_on_path(step.quantity) {
             object["path"] = match step.quantity {
                 Quantity::Probabilities => 2,
-                Quantity::TokenIds => 3,
+                Quantity::TokenIds | Quantity::TypeIds => 3,
                 _ => 1,
             }
             .into();
@@ -111,8 +111,9 @@ fn vector_json(row: ArrayView1<'_, f64>, digits: usize, has_length: bool) -> Val
 /// Returns whether a quantity holds the vector of a token between two layers, or its answer.
 fn is_on_path(quantity: Quantity) -> bool {
     use Quantity::{
-        Concat, Embeddings, FeedForward, FinalNorm, FinalNorm2, HeadOutput, Hidden, LastNorm, Norm, Norm2, Output,
-        Pooled, Positions, Probabilities, Residual, Residual2, StepOutput, TokenIds, TokenVectors, Vector, X,
+        Concat, EmbeddingSum, Embeddings, FeedForward, FinalNorm, FinalNorm2, HeadOutput, Hidden, LastNorm, Norm,
+        Norm2, Output, Pooled, PositionSum, Positions, Probabilities, Residual, Residual2, StepOutput, TokenIds,
+        TokenVectors, TypeIds, TypeVectors, Vector, X,
     };
     matches!(
         quantity,
@@ -120,6 +121,10 @@ fn is_on_path(quantity: Quantity) -> bool {
             | TokenVectors
             | Embeddings
             | Positions
+            | PositionSum
+            | TypeIds
+            | TypeVectors
+            | EmbeddingSum
             | X
             | StepOutput
             | Norm

@@ -9,6 +9,7 @@ mod check_by_hand;
 mod classes;
 mod common;
 mod doctor_in_browser;
+mod embeddings;
 mod errata;
 mod errors_in_browser;
 mod feed_forward;

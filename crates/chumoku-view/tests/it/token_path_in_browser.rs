@@ -4,9 +4,11 @@
 
 use crate::common::browser::{between, dom, run_in_frames};
 use crate::common::layers::{additive, layers, recurrents};
-use crate::common::traces::number;
+use crate::common::traces::{number, published_folder};
 use crate::common::with;
-use chumoku_view::trace::{StepKind, Trace, TraceOptions, WorkedExample, builtin};
+use chumoku::models::TranslatorAttention;
+use chumoku::{TextClassifier, TextTranslator};
+use chumoku_view::trace::{HeadSelection, StepKind, Trace, TraceOptions, WorkedExample, builtin};
 use ndarray::{Array1, Axis, Slice};
 use serde_json::{Value, json};
 
@@ -54,66 +56,114 @@ fn value<'a>(trace: &'a Trace, symbol: &str) -> &'a ndarray::Array2<f64> {
 /// here, and the numbers with the rows.
 #[test]
 fn steps_of_the_path_have_the_rows_of_the_trace() {
+    let layer = ["id", "E", "XE", "P", "X", "N", "H1", "H2", "C", "O", "R", "N2", "F", "R2", "YL", "p", "PC"];
     for (file, recomputes) in [(embedded(), true), (wide(), false)] {
         let trace = parse(&file).trace_backward(0).unwrap();
         let page = page(&trace, 9);
         assert_eq!(page.contains("id=\"play\""), recomputes);
         let script = format!("{LOG} pick(2); log_path();");
         let Some(logs) = run_in_frames(&[(page, script)], 1000) else { return };
-        assert_path(&trace, &logs[0]);
+        assert_path(&trace, &logs[0], &layer);
     }
 }
 
-fn assert_path(trace: &Trace, lines: &[String]) {
+/// The path through a published translator and through BERT begins with their embeddings.
+#[test]
+fn paths_of_models_begin_with_their_embeddings() {
+    let first = HeadSelection { layer: Some(0), head: 0 };
+    let translator = TextTranslator::load(published_folder("marian").path()).unwrap();
+    let of_translator = |part| {
+        Trace::from_model(translator.record("t5 t9 t30", Some("t7 t8"), part, first).unwrap(), "marian").unwrap()
+    };
+    let classifier = TextClassifier::load(published_folder("bert_classifier").path()).unwrap();
+    let record = classifier.record_backward("t5 t7 t9 t5", first, None).unwrap();
+    let end = ["C", "O", "R", "Y", "F", "R2", "Y2"];
+    let heads = |count: usize| (1..=count).map(|k| format!("H{k}")).collect::<Vec<_>>();
+    let cases = [
+        (of_translator(TranslatorAttention::Encoder), vec!["id", "E", "XE", "P", "X"], heads(2), &end[..]),
+        (of_translator(TranslatorAttention::Decoder), vec!["id", "E", "XE", "P", "X"], heads(4), &end[..4]),
+        (of_translator(TranslatorAttention::Cross), vec!["id", "E", "XE", "P", "XS", "X"], heads(4), &end[..]),
+        (
+            Trace::from_model(record, "bert").unwrap(),
+            vec!["id", "XE", "P", "XP", "t", "ET", "XS", "X"],
+            heads(classifier.config().model.backbone.transformer().unwrap().num_heads),
+            &["C", "O", "R", "Y", "F", "R2", "Y2", "L", "p", "PC"],
+        ),
+    ];
+    // The sums are explained when they are clicked, down to their addends.
+    let script = format!(
+        "{LOG} pick(2); log_path(); const program = JSON.parse($('#program').textContent);
+         for (const sym of ['X_E', 'X_P', 'X_S', 'X']) {{
+           const step = program.steps.find(s => s.sym === sym && s.at && s.op !== 'Given');
+           if (!step) continue;
+           document.getElementById(step.at).querySelectorAll('tbody tr')[1].querySelectorAll('td')[2].click();
+           log.push('why|' + sym + '|' + [...$('#chain li').querySelectorAll('button')].map(b => b.title).join());
+         }}"
+    );
+    let pages: Vec<_> = cases.iter().map(|(trace, ..)| (page(trace, 9), script.clone())).collect();
+    let Some(logs) = run_in_frames(&pages, 1000) else { return };
+    for ((trace, start, heads, end), log) in cases.iter().zip(&logs) {
+        let (why, path): (Vec<String>, Vec<String>) = log.iter().cloned().partition(|line| line.starts_with("why|"));
+        let names: Vec<&str> =
+            start.iter().copied().chain(heads.iter().map(|h| &h[..])).chain(end.iter().copied()).collect();
+        assert_path(trace, &path, &names);
+        let sums = if start.contains(&"ET") {
+            ["why|X_P|X_E(2,3),P(2,3)", "why|X_S|X_P(2,3),E_T(2,3)"].to_vec()
+        } else if start.contains(&"XS") {
+            ["why|X_E|E(2,3)", "why|X_S|X_E(2,3),P(2,3)"].to_vec()
+        } else {
+            ["why|X_E|E(2,3)", "why|X|X_E(2,3),P(2,3)"].to_vec()
+        };
+        assert_eq!(why[..2], sums, "{why:?}");
+        assert_eq!(why.len(), if start.contains(&"ET") { 3 } else { 2 }, "{why:?}");
+    }
+}
+
+/// Checks the path of the second token.
+fn assert_path(trace: &Trace, lines: &[String], expected: &[&str]) {
     let log: Vec<Vec<&str>> = lines.iter().map(|line| line.split('|').collect()).collect();
     let names: Vec<&str> = log.iter().map(|line| line[0]).collect();
-    let expected = ["id", "E", "XE", "P", "X", "N", "H1", "H2", "C", "O", "R", "N2", "F", "R2", "YL", "p", "PC"];
     assert_eq!(names, expected, "{lines:?}");
-    let (width, w) = (2, value(trace, "W_O"));
+    let w = value(trace, "W_O");
+    let shown_symbol = |symbol: &str| symbol.replace(['_', '[', ']'], "");
+    let values = || trace.steps.iter().chain(&trace.hidden_steps).filter(|step| step.kind == StepKind::Value);
+    let contribution = |k: usize| -> Array1<f64> {
+        let head = value(trace, &format!("H[{k}]"));
+        let width = head.ncols();
+        head.row(1).dot(&w.slice_axis(Axis(0), Slice::from((k - 1) * width..k * width)))
+    };
+    let mut sum = Array1::zeros(w.ncols());
     for line in &log {
-        let row: Array1<f64> = match line[0] {
-            head @ ("H1" | "H2") => {
-                let k = usize::from(head == "H2");
+        let row = match line[0].strip_prefix('H').and_then(|k| k.parse().ok()) {
+            Some(k) => {
                 assert_eq!(line[1], "true", "{line:?}");
-                let part = w.slice_axis(Axis(0), Slice::from(k * width..(k + 1) * width));
-                value(trace, &format!("H[{}]", k + 1)).row(1).dot(&part)
+                let own = contribution(k);
+                sum += &own;
+                own
             }
-            name => {
-                let symbol = match name {
-                    "XE" => "X_E",
-                    "N2" => "N_2",
-                    "R2" => "R_2",
-                    "YL" => "Y_L",
-                    "PC" => "P_C",
-                    name => name,
-                };
-                let matrix = value(trace, symbol);
-                matrix.row(if matrix.nrows() == 1 { 0 } else { 1 }).to_owned()
+            None => {
+                let step = values().find(|step| shown_symbol(&step.symbol) == line[0]).unwrap();
+                step.value.row(if step.value.nrows() == 1 { 0 } else { 1 }).to_owned()
             }
         };
-        let shown: Vec<f64> = line[3].split("  ").map(number).collect();
-        assert_eq!(shown.len(), row.len(), "{line:?}");
+        let shown: Vec<f64> = line[3].trim_end_matches("  …").split("  ").map(number).collect();
+        assert_eq!(shown.len(), row.len().min(6), "{line:?}");
         assert!(shown.iter().zip(&row).all(|(a, b)| (a - b).abs() < 1e-8), "{line:?} {row}");
         match line[2].strip_prefix("answer ") {
             Some(answer) => {
                 let (best, share) =
                     row.indexed_iter().fold((0, 0.0), |best, (i, x)| if *x > best.1 { (i, *x) } else { best });
-                let expected = format!("{} {}", best + 1, ["no", "maybe", "yes"][best]);
+                let expected = format!("{} {}", best + 1, trace.classes[best]);
                 let (label, text) = answer.rsplit_once(' ').unwrap();
                 assert!(label == expected && (number(text) - share).abs() < 1e-8, "{line:?}");
             }
-            None if line[0] == "id" => assert_eq!(line[2..], ["-", "4"]),
+            None if ["id", "t"].contains(&line[0]) => assert_eq!((line[2], number(line[3])), ("-", row[0])),
             None => assert!((number(line[2]) - row.dot(&row).sqrt()).abs() < 1e-8, "{line:?} {row}"),
         }
     }
-    // The contributions and the bias add up to the output; here there is no bias.
-    let sum: Array1<f64> = (0..2)
-        .map(|k| {
-            let part = w.slice_axis(Axis(0), Slice::from(k * width..(k + 1) * width));
-            value(trace, &format!("H[{}]", k + 1)).row(1).dot(&part)
-        })
-        .reduce(|a, b| a + b)
-        .unwrap();
+    // The contributions and the bias add up to the output.
+    let bias = values().find(|step| step.symbol == "b_O");
+    bias.into_iter().for_each(|bias| sum += &bias.value.row(0));
     assert!((&sum - &value(trace, "O").row(1)).iter().all(|x| x.abs() < 1e-12));
 }
 
