@@ -70,7 +70,7 @@ fn encoders_begin_with_their_embeddings() {
         let folder = published_folder(name);
         let record = match name {
             "gpt2" => TextGenerator::load(folder.path()).unwrap().record(&text, FIRST),
-            "bert" | "xlm_roberta" => TextEmbedder::load(folder.path()).unwrap().record(&text, FIRST),
+            "bert" | "xlm_roberta" => TextEmbedder::load(folder.path(), None).unwrap().record(&text, FIRST),
             _ => TextClassifier::load(folder.path()).unwrap().record(&text, FIRST),
         };
         let trace = Trace::from_model(record.unwrap(), name).unwrap();
