@@ -897,7 +897,7 @@ fn grid_cells(dom: &str, id: &str) -> Vec<String> {
 }
 
 #[test]
-fn patching_lens_and_way_show_their_numbers() {
+fn patching_lens_and_path_show_their_numbers() {
     let e = with_inner_steps();
     let page = to_html(&e, [0; 2], Lang::En);
     let Some(dom) = dom(&page, "word=5") else { return };
