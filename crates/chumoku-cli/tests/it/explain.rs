@@ -323,7 +323,7 @@ fn the_logit_lens_ends_with_the_answer_of_the_network() {
     let [a, b] = [last, own].map(|one| one["probability"].as_f64().unwrap());
     assert!((a - b).abs() < 1e-4, "{a} and {b}");
     assert_eq!(last["probability"], last["of_last"]);
-    // The way of a token: as many lengths as tokens at each depth.
+    // The path of a token: as many lengths as tokens at each depth.
     let path = &value["residual_path"];
     let tokens = value["pieces"].as_array().unwrap().len();
     assert_eq!(path["ids"].as_array().unwrap().len(), tokens);

@@ -205,8 +205,8 @@ const STAYS_ENGLISH: &[EnglishText] = &[
         "chumoku-view/src/trace/options.rs",
         &[
             "score scale causal mask window beta hard num_heads num_key_heads d_k subtract_max residual norm rms_norm epsilon \
-             activation norm_2 rms_norm_2 epsilon_2 last_norm epsilon_last rotary_base alibi_slopes head_norm_epsilon \
-             cell pooling dense_tanh dense_activation dense_norm epsilon_dense unit_length",
+             activation norm_2 rms_norm_2 epsilon_2 last_norm epsilon_last embedding_norm epsilon_embedding \
+             rotary_base alibi_slopes head_norm_epsilon cell pooling dense_tanh dense_activation dense_norm epsilon_dense unit_length",
         ],
     ),
     english(KEY, "chumoku-cli/src/commands/bench/classifier.rs", &["bench: --lengths {}: {problem}"]),

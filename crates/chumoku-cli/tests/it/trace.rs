@@ -644,6 +644,21 @@ fn a_trace_of_a_model_is_consistent() {
         }
     }
 
+    // The first layer begins with the tokens of its side, and other layers do not.
+    let names = |part: &str, layer: &str| {
+        let args = ["trace", "--model", "turn", "--text", "123", "--target", "32", "--part", part, "--layer", layer];
+        let trace = place.run(&[&args[..], &["--format", "json"]].concat()).assert_success().json();
+        let steps = trace["steps"].as_array().unwrap().iter();
+        steps.map(|step| step["name"].as_str().unwrap().to_owned()).take(4).collect::<Vec<_>>()
+    };
+    for part in ["encoder", "decoder", "cross"] {
+        // Rotary positions are not added to the embeddings.
+        let end = if part == "cross" { ["embeddings", "X"] } else { ["X", "gamma"] };
+        assert_eq!(names(part, "1")[..2], ["ids", "token_vectors"], "{part}");
+        assert_eq!(names(part, "1")[2..], end, "{part}");
+        assert_eq!(names(part, "2")[0], "X", "{part}");
+    }
+
     let long = "12".repeat(2000);
     place.run_rejected(
         &["trace", "--model", "turn", "--text", "123", "--target", &long],
@@ -706,7 +721,15 @@ fn an_encoder_trace_ends_at_the_vector_of_embed() {
     for layer in ["1", "2"] {
         let found = trace(&["--layer", layer, "--head", "2"]);
         assert!(difference(&found) < 1e-5, "{}", found["agreements"]);
-        assert!(found["agreements"][0]["largest_differences"]["vector"].is_number());
+        let differences = &found["agreements"][0]["largest_differences"];
+        assert!(differences["vector"].is_number());
+        // The first layer begins with the sum of tokens, positions and token types, and its normalization.
+        assert_eq!(differences["X"].is_number(), layer == "1");
+        let names: Vec<&str> =
+            found["steps"].as_array().unwrap().iter().map(|step| step["name"].as_str().unwrap()).take(10).collect();
+        let expected =
+            ["ids", "embeddings", "positions", "embeddings_positions", "type_ids", "type_vectors", "embedding_sum"];
+        assert_eq!(names.starts_with(&expected), layer == "1", "{names:?}");
         // Pooling applies to the last layer's output.
         let matrix = |name: &str| {
             let of = found["steps"].as_array().unwrap().iter().find(|step| step["name"] == name).unwrap();

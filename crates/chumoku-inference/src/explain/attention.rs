@@ -1,7 +1,7 @@
 //! Recording of one attention of a model while it reads a text: all inputs and intermediate values.
 
 use super::Truncation;
-use super::forward_trace::{ForwardTrace, RecordedAnswer, RecordedEmbedding};
+use super::forward_trace::{ForwardTrace, RecordedAnswer, of_first_layer};
 use super::logit_lens::{END_NAME, START_NAME};
 use super::loss::{LossTarget, RecordedLoss};
 use crate::Error;
@@ -20,7 +20,6 @@ use crate::text::TextTokenizer;
 use crate::text_models::optimizer_defaults;
 use crate::tr;
 use chumoku_kernels::Precision;
-use ndarray::Array2;
 use std::cell::Cell;
 
 /// The layer and head to record, from 0. Defaults to the last layer.
@@ -250,13 +249,7 @@ impl TextClassifier {
                 optimizer_defaults::CLASSIFIER
             };
             let loss = loss.map(|loss| RecordedLoss::for_class(loss, self.labels(), step));
-            let embedding = match layer {
-                0 => {
-                    let parts = self.model.token_and_position_vectors(params, &ids)?;
-                    RecordedEmbedding::new(&ids, self.config.model.embeddings.is_scaled(), parts, &attention.x)
-                }
-                _ => None,
-            };
+            let embedding = of_first_layer(layer, || Ok(self.model.trace_embeddings(params, &ids)?))?;
             Ok(ForwardTrace { embedding, answer, loss, ..ForwardTrace::from(attention) })
         })
     }
@@ -302,16 +295,10 @@ impl TextGenerator {
             )));
         }
         record_at_both_precisions(&self.params, self.config.precision, label, |params| {
-            let embedding = |x: &Array2<f64>| match layer {
-                0 => {
-                    let parts = self.model.token_and_position_vectors(params, &ids)?;
-                    Ok(RecordedEmbedding::new(&ids, self.config.model.embeddings.is_scaled(), parts, x))
-                }
-                _ => Ok::<_, Error>(None),
-            };
+            let embedding = of_first_layer(layer, || Ok(self.model.trace_embeddings(params, &ids)?))?;
             if !with_loss {
                 let attention = self.model.trace(params, &ids, layer)?;
-                return Ok(ForwardTrace { embedding: embedding(&attention.x)?, ..attention.into() });
+                return Ok(ForwardTrace { embedding, ..attention.into() });
             }
             let BackwardTrace { attention, loss, gradients } = self.model.trace_backward(params, &ids, layer)?;
             let step = if self.origin.is_some() {
@@ -320,7 +307,7 @@ impl TextGenerator {
                 optimizer_defaults::LANGUAGE_MODEL
             };
             let loss = RecordedLoss::for_tokens(LossTarget::NextTokens, loss, gradients, step);
-            Ok(ForwardTrace { embedding: embedding(&attention.x)?, loss: Some(loss), ..attention.into() })
+            Ok(ForwardTrace { embedding, loss: Some(loss), ..attention.into() })
         })
     }
 }
@@ -435,13 +422,15 @@ impl TextTranslator {
             truncation: cut,
         };
         record_at_both_precisions(&self.params, self.config.precision, label, |params| {
+            let embedding = of_first_layer(layer, || Ok(self.model.trace_embeddings(params, &pair, part)?))?;
             if !with_loss {
-                return Ok(self.model.trace(params, &pair, part, layer)?.into());
+                let attention = self.model.trace(params, &pair, part, layer)?;
+                return Ok(ForwardTrace { embedding, ..attention.into() });
             }
             let BackwardTrace { attention, loss, gradients } = self.model.trace_backward(params, &pair, part, layer)?;
             let step = optimizer_defaults::translator(model.encoder.d_model);
             let loss = RecordedLoss::for_tokens(LossTarget::Translation, loss, gradients, step);
-            Ok(ForwardTrace { loss: Some(loss), ..attention.into() })
+            Ok(ForwardTrace { embedding, loss: Some(loss), ..attention.into() })
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::loss::RecordedLoss;
 use crate::models::HeadTrace;
-use crate::nn::{AttentionTrace, Offsets, Pooling, Tokens};
+use crate::nn::{AttentionTrace, EmbeddingTrace, Offsets, Pooling, Tokens};
 use crate::params::Params;
 use crate::pretrained::DenseProjection;
 use crate::text::Encoding;
@@ -12,8 +12,9 @@ use ndarray::Array2;
 /// The trace of a forward pass.
 #[derive(Clone, Debug)]
 pub struct ForwardTrace {
-    /// The embeddings that the traced layer reads, if it is the first and reads their sum with the positions.
-    pub embedding: Option<RecordedEmbedding>,
+    /// The embeddings, if the traced layer is the first. Their sum is the layer's input. In a decoder, cross-attention
+    /// reads it after self-attention.
+    pub embedding: Option<EmbeddingTrace>,
     /// The trace of one attention.
     pub attention: AttentionTrace,
     /// The computation of the text vector, for encoders.
@@ -22,19 +23,6 @@ pub struct ForwardTrace {
     pub answer: Option<RecordedAnswer>,
     /// The loss with its gradients, if requested.
     pub loss: Option<RecordedLoss>,
-}
-
-/// The embeddings of a text: `scale · vectors + positions`.
-#[derive(Clone, Debug)]
-pub struct RecordedEmbedding {
-    /// The id of each token.
-    pub ids: Vec<u32>,
-    /// The rows of the embedding table: (tokens, d_model).
-    pub vectors: Array2<f64>,
-    /// `true` if the rows are multiplied by √d_model.
-    pub is_scaled: bool,
-    /// The vectors of the positions: (tokens, d_model). `None` if positions act inside attention.
-    pub positions: Option<Array2<f64>>,
 }
 
 /// The computation of class probabilities from the token vectors of a text.
@@ -107,6 +95,7 @@ impl ForwardTrace {
         let offsets = Offsets::from_lengths([encoding.ids.len()]);
         let tokens = Tokens { ids: &encoding.ids, offsets: &offsets, types: Some(&encoding.type_ids) };
         let (attention, hidden) = model.model().trace(params, tokens, layer)?;
+        let embedding = of_first_layer(layer, || Ok(model.model().trace_embeddings(params, tokens)?))?;
         let vector = model.vectors(params, std::slice::from_ref(encoding), model.sentence.normalize)?;
         let vector = RecordedVector {
             hidden: hidden.mapv(f64::from),
@@ -115,33 +104,16 @@ impl ForwardTrace {
             is_unit_length: model.sentence.normalize,
             vector: vector.mapv(f64::from),
         };
-        Ok(ForwardTrace { vector: Some(vector), ..ForwardTrace::from(attention) })
+        Ok(ForwardTrace { embedding, vector: Some(vector), ..ForwardTrace::from(attention) })
     }
 }
 
-/// Relative tolerance for the sum of embeddings and positions. Models that also normalize it, or add other vectors, differ
-/// by more.
-const SUM_TOLERANCE: f64 = 1e-5;
-
-impl RecordedEmbedding {
-    /// Returns the embeddings from the scaled vectors and the positions; `None` if their sum is not the input `x`.
-    pub(super) fn new(
-        ids: &[u32],
-        is_scaled: bool,
-        (vectors, positions): (Array2<f32>, Array2<f32>),
-        x: &Array2<f64>,
-    ) -> Option<RecordedEmbedding> {
-        let [vectors, positions] = [vectors, positions].map(|matrix| matrix.mapv(f64::from));
-        let sum = &vectors + &positions;
-        let is_sum =
-            sum.dim() == x.dim() && sum.iter().zip(x).all(|(a, b)| (a - b).abs() <= SUM_TOLERANCE * (1.0 + b.abs()));
-        is_sum.then(|| RecordedEmbedding {
-            ids: ids.to_vec(),
-            vectors: if is_scaled { &vectors / (vectors.ncols() as f64).sqrt() } else { vectors },
-            is_scaled,
-            positions: positions.iter().any(|x| *x != 0.0).then_some(positions),
-        })
-    }
+/// Returns the trace of the embeddings if the layer is the first.
+pub(super) fn of_first_layer(
+    layer: usize,
+    trace: impl FnOnce() -> Result<EmbeddingTrace>,
+) -> Result<Option<EmbeddingTrace>> {
+    if layer == 0 { trace().map(Some) } else { Ok(None) }
 }
 
 /// Converts a dense layer to f64.

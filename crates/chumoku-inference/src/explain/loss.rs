@@ -2,7 +2,7 @@
 
 use crate::lang::wording::{did_you_mean, quote};
 use crate::models::LossTrace;
-use crate::nn::{DenseParameters, GradientTrace, LinearMatrices, NormParameters};
+use crate::nn::{DenseParameters, EmbeddingGradients, GradientTrace, LinearMatrices, NormParameters};
 use crate::{Error, Result, TextClassifier, tr};
 use chumoku_kernels::AdamW;
 
@@ -16,6 +16,8 @@ pub struct RecordedLoss {
     pub loss: f64,
     /// The gradients in the layer.
     pub layer: GradientTrace,
+    /// The gradients of a classifier's normalized embeddings, if the layer is the first.
+    pub embedding: Option<EmbeddingGradients>,
     /// The gradients after the last layer, for classifiers.
     pub answer: Option<AnswerGradients>,
     /// The first AdamW step of default training, on a matrix, at the peak learning rate.
@@ -46,15 +48,15 @@ pub struct AnswerGradients {
 
 impl RecordedLoss {
     pub(super) fn for_class(record: LossTrace, labels: &[String], step: AdamW) -> RecordedLoss {
-        let LossTrace { class, loss, layer, norm, dense, last } = record;
+        let LossTrace { class, loss, layer, embedding, norm, dense, last } = record;
         let class = class as usize;
         let label = labels.get(class).cloned().unwrap_or_default();
         let answer = Some(AnswerGradients { norm, dense, last });
-        RecordedLoss { target: LossTarget::Class(class, label), loss, layer, answer, step }
+        RecordedLoss { target: LossTarget::Class(class, label), loss, layer, embedding, answer, step }
     }
 
     pub(super) fn for_tokens(target: LossTarget, loss: f64, layer: GradientTrace, step: AdamW) -> RecordedLoss {
-        RecordedLoss { target, loss, layer, answer: None, step }
+        RecordedLoss { target, loss, layer, embedding: None, answer: None, step }
     }
 }
 

@@ -97,7 +97,7 @@ pub use explanation::{
     HeadAblation, QueriesAndKeys, Truncation, Word, WordPiece,
 };
 pub use faithfulness::{Faithfulness, MeanInterval, MethodFaithfulness};
-pub use forward_trace::{ForwardTrace, RecordedAnswer, RecordedDense, RecordedEmbedding, RecordedVector};
+pub use forward_trace::{ForwardTrace, RecordedAnswer, RecordedDense, RecordedVector};
 pub use highlighted::HighlightedWord;
 pub use json::{from_json, json_number, shorten_numbers, to_json};
 pub use label_probability::LabelProbability;

@@ -55,8 +55,22 @@ impl Embedding {
     /// # Errors
     /// If an id is not in the vocabulary.
     pub fn forward<T: Real>(&self, p: &Params<T>, ids: &[u32]) -> Result<Array2<T>> {
-        let y = embedding_forward(ids, p.slice(self.weight), self.width, self.scale())?;
+        self.multiplied_rows(p, ids, self.scale())
+    }
+
+    /// Returns the row of each token in the table, without the factor.
+    pub(super) fn rows<T: Real>(&self, p: &Params<T>, ids: &[u32]) -> Result<Array2<T>> {
+        self.multiplied_rows(p, ids, T::ONE)
+    }
+
+    fn multiplied_rows<T: Real>(&self, p: &Params<T>, ids: &[u32], factor: T) -> Result<Array2<T>> {
+        let y = embedding_forward(ids, p.slice(self.weight), self.width, factor)?;
         array((ids.len(), self.width), y)
+    }
+
+    /// Returns whether the rows are multiplied by √d_model.
+    pub(super) fn is_scaled(&self) -> bool {
+        self.scale != 1.0
     }
 
     /// Returns true if the table is trained, given these gradients.

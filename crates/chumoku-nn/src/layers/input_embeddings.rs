@@ -62,25 +62,25 @@ pub(crate) struct InputEmbeddingsConfig {
 /// al. 2018), or `dropout(norm(embedding + position + type))` (Devlin et al. 2019, figure 2).
 #[derive(Clone, Debug)]
 pub(crate) struct InputEmbeddings {
-    embedding: Embedding,
-    position: PositionEncoding,
-    token_type: Option<TokenTypes>,
-    norm: OptionalNorm,
+    pub(super) embedding: Embedding,
+    pub(super) position: PositionEncoding,
+    pub(super) token_type: Option<TokenTypes>,
+    pub(super) norm: OptionalNorm,
     dropout: f32,
     params_end: ParamMark,
 }
 
 /// The embedding of token types.
 #[derive(Clone, Debug)]
-struct TokenTypes {
-    embedding: Embedding,
+pub(super) struct TokenTypes {
+    pub(super) embedding: Embedding,
     num_types: usize,
     separator: Option<u32>,
 }
 
 impl TokenTypes {
     /// Returns the type of each token: the given one, or 1 after the first separator of its sequence and 0 before.
-    fn type_ids<'a>(&self, tokens: Tokens<'a>) -> Cow<'a, [u32]> {
+    pub(super) fn type_ids<'a>(&self, tokens: Tokens<'a>) -> Cow<'a, [u32]> {
         if let Some(types) = tokens.types {
             return types.into();
         }

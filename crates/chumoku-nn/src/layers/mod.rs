@@ -83,8 +83,8 @@ pub use position::{PositionEncoding, PositionKind, sinusoidal, sinusoidal_halves
 pub use recurrent::{Recurrent, RecurrentCache, RecurrentConfig};
 pub use rotary::{Rotary, RotaryScaling};
 pub use trace::{
-    AttentionTrace, BackwardTrace, DenseParameters, FeedForwardMatrices, FeedForwardTrace, GradientTrace,
-    LinearMatrices, NormParameters,
+    AttentionTrace, BackwardTrace, DenseParameters, EmbeddingGradients, EmbeddingTrace, FeedForwardMatrices,
+    FeedForwardTrace, GradientTrace, LinearMatrices, NormParameters, TokenTypeTrace,
 };
 
 use crate::Result;

@@ -105,6 +105,11 @@ impl PositionEncoding {
         PositionEncoding { kind, weight, max_length: length, first_row: first, width: d_model, table: Arc::default() }
     }
 
+    /// Returns whether the encoding is added to the embeddings; others act inside attention.
+    pub(super) fn is_added(&self) -> bool {
+        !matches!(self.kind, PositionKind::None | PositionKind::Rotary | PositionKind::Alibi)
+    }
+
     /// Adds the encoding to `x` (tokens, d_model), in place.
     ///
     /// `backward` needs no cache.

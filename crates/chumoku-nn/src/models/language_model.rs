@@ -4,8 +4,8 @@ use super::ResidualReader;
 use super::text_encoder::{TextEncoder, TextEncoderConfig};
 use crate::Result;
 use crate::layers::{
-    AttentionTrace, BackwardTrace, Embedding, EncoderConfig, InputEmbeddingsOptions, Mode, MultiHeadAttention, Offsets,
-    PositionKind, Tokens,
+    AttentionTrace, BackwardTrace, Embedding, EmbeddingTrace, EncoderConfig, InputEmbeddingsOptions, Mode,
+    MultiHeadAttention, Offsets, PositionKind, Tokens,
 };
 use crate::params::{Builder, ParamLayout, Params};
 use chumoku_kernels::parallel::in_pool;
@@ -193,6 +193,15 @@ impl LanguageModel {
     /// If an id or the length exceeds the model's limits.
     pub fn embed<T: Real>(&self, p: &Params<T>, ids: &[u32]) -> Result<Array2<T>> {
         self.backbone.embed(p, Tokens::new(ids, &Offsets::from_lengths([ids.len()])))
+    }
+
+    /// Traces the embeddings of one sequence, whose sum is the input of the first layer.
+    ///
+    /// # Errors
+    /// If an id or the length exceeds the model's limits.
+    pub fn trace_embeddings<T: Real>(&self, p: &Params<T>, ids: &[u32]) -> Result<EmbeddingTrace> {
+        let offsets = Offsets::from_lengths([ids.len()]);
+        self.backbone.trace_embeddings(p, Tokens::new(ids, &offsets))
     }
 
     /// Returns the scaled vectors of the embedding table for one sequence, and the vectors of its positions: (tokens,

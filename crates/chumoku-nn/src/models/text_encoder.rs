@@ -4,7 +4,7 @@
 use crate::Result;
 use crate::layers::map_groups;
 use crate::layers::{
-    AttentionTrace, BackwardTrace, Embedding, Encoder, EncoderCache, EncoderConfig, InputEmbeddings,
+    AttentionTrace, BackwardTrace, Embedding, EmbeddingTrace, Encoder, EncoderCache, EncoderConfig, InputEmbeddings,
     InputEmbeddingsCache, InputEmbeddingsConfig, InputEmbeddingsOptions, Mode, MultiHeadAttention, Offsets,
     PositionKind, Tokens,
 };
@@ -160,6 +160,14 @@ impl TextEncoder {
         tokens: Tokens<'_>,
     ) -> Result<(Array2<T>, Array2<T>)> {
         self.embeddings.token_and_position_vectors(p, tokens)
+    }
+
+    /// Traces the embeddings of one sequence, whose sum is the input of the first layer.
+    ///
+    /// # Errors
+    /// If an id, a token type or the length exceeds the model's limits.
+    pub fn trace_embeddings<T: Real>(&self, p: &Params<T>, tokens: Tokens<'_>) -> Result<EmbeddingTrace> {
+        self.embeddings.trace(p, tokens)
     }
 
     /// Like [`TextEncoder::forward`] in evaluation mode, without a cache.

@@ -5,9 +5,9 @@ use super::ResidualReader;
 use super::language_model::last_rows;
 use crate::Result;
 use crate::layers::{
-    AttentionTrace, BackwardTrace, Decoder, DecoderCache, DecoderInput, DecoderState, Embedding, Encoder, EncoderCache,
-    EncoderConfig, Linear, Memory, Mode, MultiHeadAttention, Offsets, Pooling, PoolingCache, PositionEncoding,
-    PositionKind,
+    AttentionTrace, BackwardTrace, Decoder, DecoderCache, DecoderInput, DecoderState, Embedding, EmbeddingTrace,
+    Encoder, EncoderCache, EncoderConfig, Linear, Memory, Mode, MultiHeadAttention, Offsets, Pooling, PoolingCache,
+    PositionEncoding, PositionKind,
 };
 use crate::params::{Builder, ParamLayout, Params};
 use chumoku_kernels::Real;
@@ -581,6 +581,25 @@ impl Translator {
         self.target_position.forward(p, &mut x, &target_offsets)?;
         let (_, cache) = self.decoder.forward(p, x, input, Mode::Eval)?;
         self.decoder.trace(p, &cache, input, (layer, part == TranslatorAttention::Cross))
+    }
+
+    /// Traces the embeddings of one pair's source, whose sum is the input of the encoder, or of its target, the input of
+    /// the decoder.
+    ///
+    /// # Errors
+    /// If an id or a length exceeds the model's limits.
+    pub fn trace_embeddings<T: Real>(
+        &self,
+        p: &Params<T>,
+        pair: &TranslationBatch,
+        part: TranslatorAttention,
+    ) -> Result<EmbeddingTrace> {
+        match part {
+            TranslatorAttention::Encoder => {
+                EmbeddingTrace::new(p, &pair.source, &self.source_embedding, &self.source_position)
+            }
+            _ => EmbeddingTrace::new(p, &pair.input, &self.target_embedding, &self.target_position),
+        }
     }
 
     /// Like [`Translator::trace`], with the mean loss of the pair's target tokens and its gradients in the layer.

@@ -215,6 +215,34 @@ fn the_decoder_sees_nothing_of_the_source_but_the_code() {
     assert_eq!(trace.weights[0].ncols(), 1, "one key");
 }
 
+/// The traced vectors of both sides add up to what each stack reads, for every kind of position and number.
+fn assert_embeddings_are_traced<T: Real>(tolerance: f64) {
+    let kinds = [PositionKind::Sinusoidal, PositionKind::SinusoidalHalves, PositionKind::Learned, PositionKind::Rotary];
+    for (position, is_joint) in kinds.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
+        let model = Translator::new(config(NormOrder::Pre, position, is_joint)).unwrap();
+        let p = random_params::<T>(&model);
+        let pair = batch(&[[6, 4]], 5);
+        let states = model.hidden_states(&p, &pair).unwrap();
+        let parts = [TranslatorAttention::Encoder, TranslatorAttention::Decoder, TranslatorAttention::Cross];
+        for (part, ids, side) in [(parts[0], &pair.source, 0), (parts[1], &pair.input, 1), (parts[2], &pair.input, 1)] {
+            let trace = model.trace_embeddings(&p, &pair, part).unwrap();
+            let mut sum = &trace.vectors * 4.0;
+            trace.positions.iter().for_each(|positions| sum += positions);
+            let own = states[side][0].mapv(|x| x.to_f64());
+            let difference = (&sum - &own).iter().fold(0.0f64, |most, x| most.max(x.abs()));
+            assert!(difference < tolerance, "{position:?}, {part:?}: {difference}");
+            assert!(trace.is_scaled && !trace.is_plain() && trace.token_types.is_none() && trace.norm.is_none());
+            assert_eq!((&trace.ids, trace.positions.is_some()), (ids, position != PositionKind::Rotary));
+        }
+    }
+}
+
+#[test]
+fn traced_embeddings_are_the_input_of_each_side() {
+    assert_embeddings_are_traced::<f64>(1e-13);
+    assert_embeddings_are_traced::<f32>(4e-6);
+}
+
 #[test]
 fn alignment_rows_sum_to_one() {
     let model = &variants()[1];

@@ -336,7 +336,7 @@ function show() {
   $('root').parentElement.title = T.rootHint;
   $('keys-help').replaceChildren(...T.keys.flatMap(([keys, what]) => [el('dt', {}, ...keys.split(' ').map(k => el('kbd', { text: k }))), el('dd', { text: what })]));
   $('pieces').replaceChildren(...names.map((_, w) => el('span', {}, el('small', { text: w + 1 }), ...(piecesOf[w] || []).map(text => el('code', { text })))));
-  classes(); tiles(); columns(); patch(); lens(); way();
+  classes(); tiles(); columns(); patch(); lens(); tokenPath();
   scrollHints();
   // Models without attention have no further cards.
   $('attention-card').hidden = !D.layers;

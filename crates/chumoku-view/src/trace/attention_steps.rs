@@ -4,7 +4,7 @@ use super::example::WorkedExample;
 use super::operation::{Operation, RotaryAngles, StepId};
 use super::options::{CausalAlignment, MaskOption};
 use super::program::{Program, ProgramStep};
-use super::program_builder::{ProgramBuilder, shape_error};
+use super::program_builder::ProgramBuilder;
 use super::quantity::Quantity;
 use super::sublayer::NormSite;
 use chumoku::lang::lang;
@@ -122,7 +122,7 @@ impl ProgramBuilder<'_> {
     }
 
     fn add_steps(&mut self) -> Result<(), String> {
-        let x = self.model_input()?;
+        let x = self.add_embeddings()?;
         let last = match self.add_recurrent(x)? {
             Some(outputs) => Some(outputs),
             None => {
@@ -197,36 +197,6 @@ impl ProgramBuilder<'_> {
         }
         output = self.project(output, [WO, BO, Output])?.unwrap_or(output);
         self.add_residual_and_norm(x, output, NormSite::Attention, [Quantity::Residual, Quantity::FinalNorm]).map(Some)
-    }
-
-    /// Returns X, or the sum of embeddings and positions.
-    fn model_input(&mut self) -> Result<Option<StepId>, String> {
-        if let Some(x) = self.whole_input(Quantity::X)? {
-            return Ok(Some(x));
-        }
-        let ids = self.whole_input(Quantity::TokenIds)?;
-        let has_positions = self.example.inputs.contains_key(&Quantity::Positions);
-        let embeddings = match self.whole_input(Quantity::TokenVectors)? {
-            Some(of) => {
-                let quantity = if has_positions { Quantity::Embeddings } else { Quantity::X };
-                let factor = (self.shape(of).1 as f64).sqrt();
-                Some(self.program.add_computed(quantity, None, Operation::Scale { of, factor })?)
-            }
-            None => self.whole_input(Quantity::Embeddings)?,
-        };
-        let Some(embeddings) = embeddings else { return Ok(None) };
-        if let Some(ids) = ids.filter(|ids| self.shape(*ids) != (self.shape(embeddings).0, 1)) {
-            let (matrix, shape) = (self.program.value(ids), self.shape(embeddings));
-            let expected = tr!("{}×1", "{}×1 ", shape.0);
-            return Err(shape_error(Quantity::TokenIds.name(), matrix, &expected, "embeddings", shape));
-        }
-        let Some(positions) = self.whole_input(Quantity::Positions)? else { return Ok(Some(embeddings)) };
-        let (matrix, shape) = (self.program.value(positions), self.shape(embeddings));
-        if matrix.dim() != shape {
-            let expected = tr!("{}×{}", "{}×{} ", shape.0, shape.1);
-            return Err(shape_error("positions", matrix, &expected, "embeddings", shape));
-        }
-        Ok(Some(self.program.add_computed(Quantity::X, None, Operation::Sum([embeddings, positions]))?))
     }
 
     /// Adds the attention weights of a head.

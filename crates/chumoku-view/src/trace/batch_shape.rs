@@ -54,7 +54,7 @@ pub(super) fn batch_axes(
             MatrixAxis::One
                 if k == 0
                     || is_parameter
-                    || matches!(quantity, Quantity::Loss | Quantity::TokenIds)
+                    || matches!(quantity, Quantity::Loss | Quantity::TokenIds | Quantity::TypeIds)
                     || axes[0] == MatrixAxis::QueryKeyPairs => {}
             _ => push(letter, length),
         }

@@ -22,7 +22,7 @@ const STYLE: &str = include_str!("trace.css");
 const APPEARANCE: &str = include_str!("appearance.js");
 const ELEMENTS: &str = include_str!("elements.js");
 /// Follows a token.
-const WAY: &str = include_str!("way.js");
+const TOKEN_PATH: &str = include_str!("token_path.js");
 /// Evaluates the steps, spells out their numbers, and answers the reader.
 const SCRIPT: [&str; 8] = [
     include_str!("operations.js"),
@@ -30,13 +30,13 @@ const SCRIPT: [&str; 8] = [
     ELEMENTS,
     include_str!("views.js"),
     include_str!("answers.js"),
-    WAY,
-    include_str!("stations.js"),
+    TOKEN_PATH,
+    include_str!("path_steps.js"),
     include_str!("trace.js"),
 ];
 
 /// Only follows a token, on a page with too many numbers to recompute.
-const FIXED_SCRIPT: [&str; 3] = [ELEMENTS, WAY, include_str!("fixed_stations.js")];
+const FIXED_SCRIPT: [&str; 3] = [ELEMENTS, TOKEN_PATH, include_str!("fixed_path_steps.js")];
 
 /// Maximum number of displayed terms of a sum.
 const MAX_TERMS: usize = 64;
@@ -208,7 +208,7 @@ impl Trace {
                 bilingual_html(|lang| lang.pick("Close", "閉じる").into()),
             );
         }
-        let fixed = || (!chooser.is_empty()).then(|| self.fixed_stations_json(options.digits));
+        let fixed = || (!chooser.is_empty()).then(|| self.fixed_path_json(options.digits));
         if let Some(data) = program.or_else(fixed) {
             let data = crate::html::escape_script_json(&data.to_string());
             let _ = writeln!(out, "<script type=\"application/json\" id=\"program\">{data}</script>");
@@ -278,7 +278,7 @@ impl Trace {
         );
     }
 
-    /// Returns the choice of a token, and the place for its way; empty if there is no choice.
+    /// Returns the choice of a token, and the place for its path; empty if there is no choice.
     fn token_chooser_html(&self) -> String {
         let Some(count) = self.token_count().filter(|count| *count > 1) else { return String::new() };
         let tokens = (0..count).map(|i| {
@@ -287,10 +287,10 @@ impl Trace {
         });
         format!(
             "\n<div class=\"bar\"><label for=\"token\">{}</label> <select id=\"token\" title=\"[ ]\"><option value=\"\">–</option>{}</select></div>\
-             <div id=\"way-box\" hidden><p class=\"note\">{}</p><ol id=\"way\"></ol></div>",
+             <div id=\"token-path-box\" hidden><p class=\"note\">{}</p><ol id=\"token-path\"></ol></div>",
             bilingual_html(|lang| lang.pick("Follow a token", "トークンを追う").into()),
             tokens.collect::<String>(),
-            bilingual_html(|lang| words::way_note(lang).into()),
+            bilingual_html(|lang| words::path_note(lang).into()),
         )
     }
 

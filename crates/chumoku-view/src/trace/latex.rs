@@ -113,7 +113,7 @@ impl Trace {
             for check in &step.checks {
                 let _ = writeln!(body, "{}\\par", escape_latex(&check.to_text(lang)));
             }
-            for sentence in words::top_attention_sentences(lang, self, step) {
+            for sentence in words::reading_sentences(lang, self, step) {
                 let _ = writeln!(body, "{}\\par", escape_latex(&sentence));
             }
         }

@@ -89,7 +89,7 @@ impl Trace {
                 let mark = if check.holds { "✓" } else { "**!**" };
                 let _ = writeln!(out, "- {mark} {}", check.to_text(lang));
             }
-            for sentence in words::top_attention_sentences(lang, self, step) {
+            for sentence in words::reading_sentences(lang, self, step) {
                 let _ = writeln!(out, "- {}", escape_markdown(&sentence));
             }
             if !out.ends_with("\n\n") {

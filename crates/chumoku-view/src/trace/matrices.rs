@@ -121,6 +121,7 @@ pub(super) fn orient_list(quantity: Quantity, numbers: NestedMatrices<Option<Pri
         && matches!(
             quantity,
             Quantity::TokenIds
+                | Quantity::TypeIds
                 | Quantity::ScoreSums
                 | Quantity::ScoreMax
                 | Quantity::ScoreVector

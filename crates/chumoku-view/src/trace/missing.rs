@@ -71,6 +71,21 @@ impl WorkedExample {
             Embeddings => option(false, "token_vectors"),
             X if self.has_input(Positions) => option(self.has_input(Embeddings), "embeddings"),
             X => vec![tr!("embeddings and positions", "embeddings と positions")],
+            PositionSum | EmbeddingSum => {
+                let has_embeddings = self.has_input(TokenVectors) || self.has_input(Embeddings);
+                let (has_positions, has_types) = (self.has_input(Positions), self.has_input(TypeVectors));
+                let embeddings = option(has_embeddings, "embeddings");
+                match quantity {
+                    PositionSum => {
+                        let types = option(has_types, TypeVectors.name());
+                        [embeddings, option(has_positions, Positions.name()), types].concat()
+                    }
+                    _ => {
+                        let added = option(has_positions || has_types, Positions.name());
+                        [embeddings, added, option(options.embedding_norm.is_some(), "options.embedding_norm")].concat()
+                    }
+                }
+            }
             Q => projected(Q, WQ, has_x, "X"),
             K => projected(K, WK, has_memory, &source),
             V if options.is_additive && has_memory && self.options.num_heads == 1 => Vec::new(),

@@ -15,6 +15,7 @@
 //! - `caption`: titles and sources of examples
 //! - `check`: claims against true numbers
 //! - `classes`: logits, probabilities and loss
+//! - `embeddings`: the sum of embeddings
 //! - `equation`: operands and signs of formulas
 //! - `example`: files of examples
 //! - `expansion`: one number, term by term
@@ -52,7 +53,7 @@
 //! - `sublayer`: residual connections and norms
 //! - `text`: traces in a terminal
 //! - `text_vector`: last norm, pooling, dense layer
-//! - `token_way`: the way of a token
+//! - `token_path`: the path of a token
 //! - `trace_steps`: traces, independent of their form
 //! - `traced_loss`: descriptions of gradients
 //! - `words`: sentences in both languages
@@ -67,6 +68,7 @@ mod builtin;
 mod caption;
 mod check;
 mod classes;
+mod embeddings;
 mod equation;
 mod example;
 mod expansion;
@@ -105,7 +107,7 @@ mod step_kind;
 mod sublayer;
 mod text;
 mod text_vector;
-mod token_way;
+mod token_path;
 mod trace_steps;
 mod traced_loss;
 mod words;

@@ -3,11 +3,12 @@
 
 use super::example::WorkedExample;
 use super::model_loss::{add_gradients, add_step, gradient_differences, traced_loss};
+use super::operation::Operation;
 use super::options::{CausalAlignment, ExampleOptions};
 use super::quantity::Quantity;
 use super::trace_steps::{Agreement, Trace};
 use chumoku::explain::{ForwardTrace, LossTarget, RecordedAnswer, RecordedAttention};
-use chumoku::nn::{LayerNorm, LinearMatrices, NormKind, NormParameters};
+use chumoku::nn::{EmbeddingTrace, LayerNorm, LinearMatrices, NormKind, NormParameters};
 use chumoku::{Error, Result, tr};
 use chumoku_kernels::Precision;
 use ndarray::{Array2, Zip};
@@ -27,17 +28,22 @@ impl ToWorkedExample for ForwardTrace {
         let mut give = |quantity, matrix: Option<&Array2<f64>>| {
             matrix.into_iter().for_each(|matrix| drop(example.inputs.insert(quantity, vec![matrix.clone()])));
         };
-        match &self.embedding {
-            // Without a factor and positions the embeddings are X.
-            Some(embedding) if embedding.is_scaled || embedding.positions.is_some() => {
-                let ids = Array2::from_shape_fn((embedding.ids.len(), 1), |(i, _)| f64::from(embedding.ids[i]));
-                give(Quantity::TokenIds, Some(&ids));
-                let own = if embedding.is_scaled { Quantity::TokenVectors } else { Quantity::Embeddings };
-                give(own, Some(&embedding.vectors));
-                give(Quantity::Positions, embedding.positions.as_ref());
-            }
-            _ => give(Quantity::X, Some(&of.x)),
+        let embedding = self.embedding.as_ref();
+        let column = |ids: &[u32]| Array2::from_shape_fn((ids.len(), 1), |(i, _)| f64::from(ids[i]));
+        give(Quantity::TokenIds, embedding.map(|embedding| column(&embedding.ids)).as_ref());
+        let is_plain = embedding.is_none_or(EmbeddingTrace::is_plain);
+        if let Some(embedding) = embedding.filter(|_| !is_plain) {
+            let own = if embedding.is_scaled { Quantity::TokenVectors } else { Quantity::Embeddings };
+            give(own, Some(&embedding.vectors));
+            give(Quantity::Positions, embedding.positions.as_ref());
+            let types = embedding.token_types.as_ref();
+            give(Quantity::TypeIds, types.map(|types| column(&types.ids)).as_ref());
+            give(Quantity::TypeVectors, types.map(|types| &types.vectors));
+            give(Quantity::EmbeddingGamma, embedding.norm.as_ref().map(|norm| &norm.gamma));
+            give(Quantity::EmbeddingBeta, embedding.norm.as_ref().and_then(|norm| norm.beta.as_ref()));
         }
+        // Cross-attention reads the output of self-attention, not the embeddings.
+        give(Quantity::X, (is_plain || of.memory.is_some()).then_some(&of.x));
         give(Quantity::Memory, of.memory.as_ref());
         for (i, quantity) in [Quantity::WQ, Quantity::WK, Quantity::WV].into_iter().enumerate() {
             give(quantity, m.weights.get(i));
@@ -78,6 +84,7 @@ impl ToWorkedExample for ForwardTrace {
         give(Quantity::DenseB, dense.and_then(|dense| dense.bias.as_ref()));
         let network = of.feed_forward.as_ref();
         let norm_2 = network.and_then(|network| network.norm.as_ref().map(|norm| (network.order, norm)));
+        let embedding_norm = embedding.and_then(|embedding| embedding.norm.as_ref());
         example.options = ExampleOptions {
             beta: m.options.beta,
             head_factors: m.betas.clone(),
@@ -94,6 +101,8 @@ impl ToWorkedExample for ForwardTrace {
             norm_2: norm_2.map(|(order, _)| order),
             rms_norm_2: norm_2.is_some_and(|(_, norm)| norm.beta.is_none()),
             epsilon_2: norm_2.map(|(_, norm)| norm.epsilon),
+            embedding_norm: embedding_norm.map(norm_kind),
+            epsilon_embedding: embedding_norm.map(|norm| norm.epsilon),
             rotary_base: m.rotary_base.filter(|_| speeds.is_none()),
             alibi_slopes: m.slopes.clone(),
             head_norm_epsilon: m.head_norms.as_ref().map(|(_, epsilon)| *epsilon),
@@ -139,7 +148,11 @@ impl ToWorkedExample for ForwardTrace {
             weights = weights.max(largest(Quantity::Weights, head, own)?);
         }
         let residual = largest(Quantity::Residual, None, &of.sum)?;
-        let mut found = vec![(Quantity::Weights.name(), weights), (Quantity::Residual.name(), residual)];
+        let mut found = Vec::new();
+        if program.find(Quantity::X, None).is_some_and(|x| program.step(x).operation != Operation::Given) {
+            found.push((Quantity::X.name(), largest(Quantity::X, None, &of.x)?));
+        }
+        found.extend([(Quantity::Weights.name(), weights), (Quantity::Residual.name(), residual)]);
         if let Some(network) = &of.feed_forward {
             let last =
                 [Quantity::FinalNorm2, Quantity::Residual2].into_iter().find(|&end| program.find(end, None).is_some());
@@ -165,6 +178,11 @@ impl ToWorkedExample for ForwardTrace {
     }
 }
 
+/// Returns the kind of a normalization: RMS normalization has no β.
+fn norm_kind(norm: &NormParameters) -> NormKind {
+    if norm.beta.is_some() { NormKind::Layer } else { NormKind::Rms }
+}
+
 /// Adds the answer of a classifier to the worked example of its last layer.
 fn add_answer(example: &mut WorkedExample, answer: &RecordedAnswer) {
     let RecordedAnswer { labels, follows_attention: is_behind, record } = answer;
@@ -180,7 +198,7 @@ fn add_answer(example: &mut WorkedExample, answer: &RecordedAnswer) {
     let mut norm = |[gamma, beta]: [Quantity; 2], norm: &NormParameters| {
         give(gamma, &norm.gamma);
         norm.beta.iter().for_each(|own| drop(give(beta, own)));
-        (if norm.beta.is_some() { NormKind::Layer } else { NormKind::Rms }, norm.epsilon)
+        (norm_kind(norm), norm.epsilon)
     };
     // After other layers, the answer also depends on layers that are not traced.
     let last =

@@ -8,6 +8,7 @@ use super::step_kind::StepKind;
 use super::trace_steps::{Trace, TraceStep};
 use super::traced_loss::TracedLoss;
 use chumoku::explain::{AnswerGradients, ForwardTrace, RecordedLoss};
+use chumoku::nn::EmbeddingGradients;
 use ndarray::Array2;
 
 /// The parameter whose update is shown.
@@ -48,6 +49,11 @@ pub(super) fn gradient_differences(program: &Program, loss: &RecordedLoss) -> Ve
         (Quantity::WV, values),
         (Quantity::WO, &own.attention.output),
     ];
+    if let Some(EmbeddingGradients { sum, norm }) = &loss.embedding {
+        let has_sum = program.find(Quantity::EmbeddingSum, None).is_some();
+        all.push((if has_sum { Quantity::EmbeddingSum } else { Quantity::Embeddings }, sum));
+        all.push((Quantity::EmbeddingGamma, &norm.gamma));
+    }
     all.extend(own.norm.iter().map(|norm| (Quantity::NormGamma, &norm.gamma)));
     if let Some(network) = &own.feed_forward {
         all.push((Quantity::W1, &network.first.weight));

@@ -63,6 +63,9 @@ pub(crate) struct ExampleOptions {
     /// The normalization after the last layer, if any, and its ε, if it differs.
     pub(crate) last_norm: Option<NormKind>,
     pub(crate) epsilon_last: Option<f64>,
+    /// The normalization of the sum of embeddings, if any, and its ε, if it differs.
+    pub(crate) embedding_norm: Option<NormKind>,
+    pub(crate) epsilon_embedding: Option<f64>,
     /// Base of rotary positions.
     pub(crate) rotary_base: Option<f64>,
     /// ALiBi's distance penalty: one slope for each head.
@@ -140,8 +143,8 @@ fn read_mask(text: &str) -> Result<MaskOption, String> {
 
 /// The names of the options in files.
 const OPTION_KEYS: &str = "score scale causal mask window beta hard num_heads num_key_heads d_k subtract_max residual norm rms_norm \
-    epsilon activation norm_2 rms_norm_2 epsilon_2 last_norm epsilon_last rotary_base alibi_slopes \
-    head_norm_epsilon cell pooling dense_tanh dense_activation dense_norm epsilon_dense unit_length";
+    epsilon activation norm_2 rms_norm_2 epsilon_2 last_norm epsilon_last embedding_norm epsilon_embedding \
+    rotary_base alibi_slopes head_norm_epsilon cell pooling dense_tanh dense_activation dense_norm epsilon_dense unit_length";
 
 /// Readers for the values of options.
 impl JsonObject<'_> {
@@ -263,6 +266,8 @@ impl ExampleOptions {
             epsilon_2: small("epsilon_2")?,
             last_norm: file.value("last_norm", "options.", kinds)?,
             epsilon_last: small("epsilon_last")?,
+            embedding_norm: file.value("embedding_norm", "options.", kinds)?,
+            epsilon_embedding: small("epsilon_embedding")?,
             rotary_base: finite("rotary_base")?,
             alibi_slopes: file.value(
                 "alibi_slopes",

@@ -83,6 +83,13 @@ quantities! {
     TokenVectors: "token_vectors", "E", ("Rows of the embedding table", "埋め込み表の行"), [Queries, Model];
     Embeddings: "embeddings", "X_E", ("Embeddings", "埋め込み"), [Queries, Model];
     Positions: "positions", "P", ("Positional encoding", "位置エンコーディング"), [Queries, Model];
+    PositionSum: "embeddings_positions", "X_P", ("Embeddings with positions", "位置を加えた埋め込み"), [Queries, Model];
+    TypeIds: "type_ids", "t", ("Token types", "トークンの種別"), [Queries, One];
+    TypeVectors: "type_vectors", "E_T", ("Rows of the table of token types", "トークンの種別の表の行"), [Queries, Model];
+    EmbeddingSum: "embedding_sum", "X_S", ("Sum of the embeddings", "埋め込みの和"), [Queries, Model];
+    EmbeddingGamma: "gamma_embedding", "γ_E", ("γ of the embeddings’ normalization", "埋め込みの正規化の γ"), [One, Model] vector;
+    EmbeddingBeta: "norm_beta_embedding", "β_E", ("β of the embeddings’ normalization", "埋め込みの正規化の β"),
+        [One, Model] vector;
     X: "X", "X", ("Input", "入力"), [Queries, Model];
     InputW: "W_x", "W_x", ("Weights of the inputs, by gate", "入力の重み行列（ゲートごと）"), [Model, Gates] matrix;
     InputB: "b_x", "b_x", ("Bias of the inputs", "入力のバイアス"), [One, Gates] vector;

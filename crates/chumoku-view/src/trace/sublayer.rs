@@ -7,11 +7,13 @@ use super::quantity::Quantity;
 use chumoku::nn::{NormKind, NormOrder};
 use chumoku::tr;
 
-/// A place of a normalization: a sublayer with its residual connection, or after the layers.
+/// A place of a normalization: the embeddings, a sublayer with its residual connection, or after the layers.
 #[derive(Clone, Copy)]
 pub(super) enum NormSite {
     Attention,
     FeedForward,
+    /// The sum of embeddings.
+    Embeddings,
     /// After all layers.
     Layers,
     /// The dense layer after pooling.
@@ -46,6 +48,13 @@ impl NormSite {
                 parameters: [Quantity::Gamma2, Quantity::Beta2],
                 names: ["norm_2", "rms_norm_2"],
             },
+            NormSite::Embeddings => NormSettings {
+                order: options.embedding_norm.map(|_| NormOrder::Post),
+                is_rms: options.embedding_norm == Some(NormKind::Rms),
+                epsilon: options.epsilon_embedding.unwrap_or(options.epsilon),
+                parameters: [Quantity::EmbeddingGamma, Quantity::EmbeddingBeta],
+                names: ["embedding_norm"; 2],
+            },
             NormSite::Layers => NormSettings {
                 order: options.last_norm.map(|_| NormOrder::Post),
                 is_rms: options.last_norm == Some(NormKind::Rms),
@@ -71,7 +80,7 @@ impl ProgramBuilder<'_> {
         let norm = part.settings(&self.example.options);
         let [gamma, beta] = norm.parameters;
         let ([order, rms], [gamma_name, beta_name]) = (norm.names, norm.parameters.map(Quantity::name));
-        if let NormSite::Layers | NormSite::Dense = part {
+        if let NormSite::Embeddings | NormSite::Layers | NormSite::Dense = part {
             if norm.order.is_none() && (has(gamma) || has(beta)) {
                 return Err(tr!(
                     "{gamma_name} and {beta_name}: expected options.{order}, \"layer\" or \"rms\", for the kind of \

@@ -174,7 +174,7 @@ impl Trace {
             }
         }
         // As many words as displayed rows.
-        let mut looks = words::top_attention_sentences(lang, self, step);
+        let mut looks = words::reading_sentences(lang, self, step);
         let more = looks.len().saturating_sub(options.size);
         looks.truncate(options.size);
         if more > 0 {

@@ -4,6 +4,7 @@ use super::operation::Operation;
 use super::quantity::Quantity;
 use super::step_kind::StepKind;
 use super::trace_steps::{Agreement, CheckKind, Trace, TraceCheck, TraceStep};
+use chumoku::explain::AttentionKind;
 use chumoku::lang::Lang;
 
 /// Formats a difference or a tolerance with two digits.
@@ -123,7 +124,7 @@ pub(super) fn rounding_note(lang: Lang, digits: usize) -> String {
 }
 
 /// Explains the list of a token's vectors.
-pub(super) fn way_note(lang: Lang) -> &'static str {
+pub(super) fn path_note(lang: Lang) -> &'static str {
     lang.pick(
         "The row of this token in each step, with the length of its vector. Other rows are dimmed below.",
         "各手順でのこのトークンの行と、そのベクトルの長さ。下の表では、ほかの行を薄く表示している。",
@@ -179,7 +180,32 @@ pub(super) fn invalid_entry_note(lang: Lang) -> &'static str {
 /// Returns the sentences below a step: the most attended words, or the reason of a gradient that is zero.
 pub(super) fn step_sentences(lang: Lang, trace: &Trace, step: &TraceStep) -> Vec<String> {
     let reason = step.zero_reason().map(|reason| reason.to_text(lang).to_owned());
-    top_attention_sentences(lang, trace, step).into_iter().chain(reason).collect()
+    reading_sentences(lang, trace, step).into_iter().chain(reason).collect()
+}
+
+/// Returns the sentences below a step in every form: the most attended words, or what reads a decoder's embeddings.
+pub(super) fn reading_sentences(lang: Lang, trace: &Trace, step: &TraceStep) -> Vec<String> {
+    match trace.self_attention_note(lang, step) {
+        Some(note) => vec![note.to_owned()],
+        None => top_attention_sentences(lang, trace, step),
+    }
+}
+
+impl Trace {
+    /// Says below the embeddings of a decoder's first layer that self-attention lies between them and cross-attention.
+    fn self_attention_note(&self, lang: Lang, step: &TraceStep) -> Option<&'static str> {
+        let is_cross = self.place.is_some_and(|place| place.attention == AttentionKind::Cross);
+        let is_embedding = |of: &&TraceStep| {
+            of.kind == StepKind::Value && matches!(of.quantity, Quantity::Embeddings | Quantity::EmbeddingSum)
+        };
+        let last = self.steps.iter().rev().find(is_embedding)?;
+        (is_cross && last.id == step.id).then(|| {
+            lang.pick(
+                "this layer’s self-attention reads it (--part decoder traces that); its output is X",
+                "これを読むのはこの層のセルフアテンション（--part decoder でトレースできる）で、その出力が X",
+            )
+        })
+    }
 }
 
 /// The reason of a gradient that is zero.
@@ -224,7 +250,7 @@ impl TraceStep {
 }
 
 /// Returns sentences about the most attended words of the first row of weights.
-pub(super) fn top_attention_sentences(lang: Lang, trace: &Trace, step: &TraceStep) -> Vec<String> {
+fn top_attention_sentences(lang: Lang, trace: &Trace, step: &TraceStep) -> Vec<String> {
     if !step.is_weights() || trace.tokens.is_empty() {
         return Vec::new();
     }

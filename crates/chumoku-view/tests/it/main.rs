@@ -9,6 +9,7 @@ mod check_by_hand;
 mod classes;
 mod common;
 mod doctor_in_browser;
+mod embeddings;
 mod errata;
 mod errors_in_browser;
 mod feed_forward;
@@ -25,7 +26,7 @@ mod snapshots;
 #[cfg(feature = "spreadsheets")]
 mod spreadsheet;
 mod tagged_in_browser;
-mod token_way_in_browser;
+mod token_path_in_browser;
 mod trace;
 mod trace_answers_in_browser;
 mod trace_in_browser;

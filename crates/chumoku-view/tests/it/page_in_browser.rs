@@ -834,14 +834,14 @@ fn alignments_have_orders_lines_and_head_ablation() {
     assert!(between(&dom, "id=\"off-summary\"", "</p>").contains("without 4 &lt;/script&gt;"));
 }
 
-/// An explanation of two layers with patching, a lens and the way of its tokens.
+/// An explanation of two layers with patching, a lens and the path of its tokens.
 pub(crate) fn with_inner_steps() -> Explanation {
     let mut e = crate::common::english();
     add_inner_steps(&mut e);
     e
 }
 
-/// Adds patching, a lens and the way of its tokens to an explanation with at least six heads and five tokens.
+/// Adds patching, a lens and the path of its tokens to an explanation with at least six heads and five tokens.
 fn add_inner_steps(e: &mut Explanation) {
     let tokens: Vec<String> = e.pieces.iter().map(|piece| piece.text.clone()).collect();
     let (count, layers, heads) = (tokens.len(), e.layers, e.heads);
@@ -897,7 +897,7 @@ fn grid_cells(dom: &str, id: &str) -> Vec<String> {
 }
 
 #[test]
-fn patching_lens_and_way_show_their_numbers() {
+fn patching_lens_and_path_show_their_numbers() {
     let e = with_inner_steps();
     let page = to_html(&e, [0; 2], Lang::En);
     let Some(dom) = dom(&page, "word=5") else { return };
@@ -922,15 +922,15 @@ fn patching_lens_and_way_show_their_numbers() {
         .collect();
     assert_eq!(lens, expected);
     // Every vector of the chosen word's token has a bar: table, position, then heads, attention and feed-forward.
-    let way = between(&dom, "id=\"way\"", "</ol>");
-    assert_eq!(way.matches("class=\"bar\"").count(), 3 + e.layers * (e.heads + 3));
-    assert!(way.contains(&format!("token {} of the table, × 8.00", e.residual_path.as_ref().expect("a path").ids[4])));
+    let path = between(&dom, "id=\"token-path\"", "</ol>");
+    assert_eq!(path.matches("class=\"bar\"").count(), 3 + e.layers * (e.heads + 3));
+    assert!(path.contains(&format!("token {} of the table, × 8.00", e.residual_path.as_ref().expect("a path").ids[4])));
     // The first screen has the sentence on trust; its evidence is folded.
     assert!(between(&dom, "id=\"trust-summary\">", "</span>").len() > 20);
     assert!(!between(&dom, "<details id=\"trust\"", ">").contains("open"));
     // Without them, no card is shown.
     let Some(dom) = self::dom(&to_html(&crate::common::english(), [0; 2], Lang::En), "") else { return };
-    for card in ["patch-card", "lens-card", "way-card"] {
+    for card in ["patch-card", "lens-card", "path-card"] {
         assert!(between(&dom, &format!("id=\"{card}\""), ">").contains("hidden"), "{card}");
     }
 }

@@ -1,6 +1,6 @@
 //! Every form of a trace shows the numbers of the array: each is parsed back and compared, to the digits shown.
 
-use crate::common::traces::{figures, infinite, number, odd, one_token, wide};
+use crate::common::traces::{figures, infinite, number, odd, one_token, published_folder, wide};
 use crate::common::{strip, with};
 use chumoku_view::trace::{Trace, TraceDetail, TraceOptions, TraceStep, WorkedExample, builtin, builtin_names};
 use chumoku_view::{ColorDepth, Lang};
@@ -582,18 +582,7 @@ fn latex_compiles() {
 
 /// Traces a tiny published language model of the golden files.
 fn published(name: &str) -> Trace {
-    let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/pretrained").join(name);
-    let folder = tempfile::tempdir().unwrap();
-    for name in ["config.json", "model.safetensors"] {
-        std::fs::copy(golden.join(name), folder.path().join(name)).unwrap();
-    }
-    let vocab: serde_json::Map<String, serde_json::Value> = (0..50).map(|id| (format!("t{id}"), id.into())).collect();
-    let tokenizer = serde_json::json!({
-        "version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": { "type": "WhitespaceSplit" },
-        "post_processor": null, "decoder": null,
-        "model": { "type": "WordLevel", "vocab": vocab, "unk_token": "t0" },
-    });
-    std::fs::write(folder.path().join("tokenizer.json"), tokenizer.to_string()).unwrap();
+    let folder = published_folder(name);
     let model = chumoku::TextGenerator::load(folder.path()).unwrap();
     let place = chumoku_view::trace::HeadSelection { layer: Some(0), head: 1 };
     let text = "t5 t7 t9 t5 t11 t4 t8 t30 t2 t7 t1 t19";

@@ -3,12 +3,16 @@
 //! # Files
 //!
 //! - `decoder`: traces of the decoder's attentions
+//! - `embeddings`: the vectors that add up to the input of the first layer
 //! - `encoder`: traces of the encoder's layers
 //! - `parameters`: the parameters of single layers
 
 mod decoder;
+mod embeddings;
 mod encoder;
 mod parameters;
+
+pub use embeddings::{EmbeddingGradients, EmbeddingTrace, TokenTypeTrace};
 
 use super::multi_head_attention::AttentionMatrices;
 use super::sublayer::{Sublayer, SublayerCache};

@@ -2,8 +2,8 @@
 
 use super::{Classifier, ClassifierCache};
 use crate::layers::{
-    AttentionTrace, Backbone, BackboneCache, DenseParameters, GradientTrace, LinearMatrices, Mode, NormParameters,
-    Offsets, Pooling, Tokens, numbers, numbers_mut, to_f64,
+    AttentionTrace, Backbone, BackboneCache, DenseParameters, EmbeddingGradients, EmbeddingTrace, GradientTrace,
+    LinearMatrices, Mode, NormParameters, Offsets, Pooling, Tokens, numbers, numbers_mut, to_f64,
 };
 use crate::params::Params;
 use crate::{Error, Result};
@@ -37,6 +37,8 @@ pub struct LossTrace {
     pub loss: f64,
     /// The gradients in the layer.
     pub layer: GradientTrace,
+    /// The gradients of normalized input embeddings, if the layer is the first.
+    pub embedding: Option<EmbeddingGradients>,
     /// The gradients of γ and β of the final norm.
     pub norm: Option<NormParameters>,
     /// The gradients of the dense layer after pooling, if any.
@@ -97,7 +99,7 @@ impl Classifier {
         let (offsets, mode) = (Offsets::from_lengths([ids.len()]), Mode::Eval);
         let Backbone::Transformer(encoder) = &self.backbone else { return Ok(None) };
         in_pool(|| {
-            let (x, _) = self.embeddings.forward(p, Tokens::new(ids, &offsets), mode)?;
+            let (x, embedding_cache) = self.embeddings.forward(p, Tokens::new(ids, &offsets), mode)?;
             let (hidden, cache) = encoder.forward(p, x, &offsets, mode)?;
             let attention = encoder.trace(p, &cache, &offsets, layer)?;
             let (pooled, pooling) = self.config.pooling.forward(hidden.view(), &offsets);
@@ -113,10 +115,20 @@ impl Classifier {
                     let mut grads = Params::zeros(&self.layout);
                     let d_pooled = self.head.backward(p, &head, d_logits.view(), mode, &mut grads)?;
                     let dy = self.config.pooling.backward(&pooling, &offsets, d_pooled.view());
+                    let is_first = layer == 0;
                     let layer = encoder.trace_gradients(p, (&cache, &offsets), dy, layer, &mut grads)?;
+                    let embedding = match is_first && self.embeddings.norm_parameters(p).is_some() {
+                        true => {
+                            let dx = layer.x.mapv(T::round_from);
+                            let sum = self.embeddings.backward_embedded(p, &embedding_cache, dx, mode, &mut grads)?;
+                            let norm = self.embeddings.norm_parameters(&grads);
+                            norm.map(|norm| EmbeddingGradients { sum: to_f64(sum.view()), norm })
+                        }
+                        false => None,
+                    };
                     let (dense, last) = self.head.parameters(&grads);
                     let norm = encoder.norm_parameters(&grads);
-                    Some(LossTrace { class, loss: loss.to_f64(), layer, norm, dense, last })
+                    Some(LossTrace { class, loss: loss.to_f64(), layer, embedding, norm, dense, last })
                 }
             };
             let head = HeadTrace {
@@ -129,6 +141,15 @@ impl Classifier {
             };
             Ok(Some(ClassifierTrace { attention, head, loss }))
         })
+    }
+
+    /// Traces the embeddings of one sequence, whose sum is the input of the first layer.
+    ///
+    /// # Errors
+    /// If an id or the length exceeds the model's limits.
+    pub fn trace_embeddings<T: Real>(&self, p: &Params<T>, ids: &[u32]) -> Result<EmbeddingTrace> {
+        let offsets = Offsets::from_lengths([ids.len()]);
+        self.embeddings.trace(p, Tokens::new(ids, &offsets))
     }
 
     /// Traces the attention of every layer in turn, in a single forward pass. Does nothing for a recurrent network.

@@ -61,8 +61,26 @@ pub(crate) fn layers() -> Vec<Value> {
             &json!({ "v_a": [[[1], [-0.5]], [[0.25], [0.75]]] }),
             &json!({ "score": "additive", "beta": 1.5, "norm": "post", "norm_2": "post" }),
         ),
+        bert_embeddings(),
         additive(),
     ]
+}
+
+/// A layer with the embeddings of BERT: tokens, positions and token types, and the normalization of their sum.
+pub(crate) fn bert_embeddings() -> Value {
+    let mut file = layer(
+        &json!({
+            "ids": [17, 4, 250], "positions": [[0, 0.5, -0.25, 1], [0.5, 0.25, 0, -1], [0.75, -0.5, 0.125, 1]],
+            "type_ids": [0, 0, 1], "type_vectors": [[0.1, 0, 0.2, -0.3], [0.1, 0, 0.2, -0.3], [0, 0.4, -0.1, 0.2]],
+            "gamma_embedding": [1, 0.5, 2, 1.5], "norm_beta_embedding": [0.1, 0, -0.2, 0.3]
+        }),
+        &json!({ "embedding_norm": "layer", "epsilon_embedding": 0.001, "norm": "post", "norm_2": "post",
+            "activation": "gelu" }),
+    );
+    let inputs = file["inputs"].as_object_mut().unwrap();
+    let x = inputs.remove("X").unwrap();
+    inputs.insert("embeddings".into(), x);
+    file
 }
 
 /// Additive attention to another text, whose vectors are the values.

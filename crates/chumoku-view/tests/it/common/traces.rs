@@ -1,7 +1,9 @@
 //! Traces for tests, and a reader for their numbers.
 
 use chumoku_view::trace::{Agreement, AttentionKind, HeadLocation, Trace, Truncation, WorkedExample};
+use serde_json::{Value, json};
 use std::fmt::Write;
+use std::path::Path;
 
 /// A trace with everything that is hard to show: 2 queries over 3 keys, a row without visible keys, NaN, ∞, and words
 /// with HTML markup.
@@ -30,6 +32,23 @@ pub(crate) fn one_token() -> Trace {
     let file =
         r#"{"title": "One", "tokens": ["一"], "inputs": {"X": [[2]], "W_Q": [[3]], "W_K": [[-1]], "W_V": [[0.5]]}}"#;
     WorkedExample::parse(file).unwrap().trace(0).unwrap()
+}
+
+/// A published model of the golden files, with words as tokens: "t7" is token 7.
+pub(crate) fn published_folder(name: &str) -> tempfile::TempDir {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/pretrained").join(name);
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["config.json", "model.safetensors"] {
+        std::fs::copy(golden.join(name), folder.path().join(name)).unwrap();
+    }
+    let vocab: serde_json::Map<String, Value> = (0..50).map(|id| (format!("t{id}"), id.into())).collect();
+    let tokenizer = json!({
+        "version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": { "type": "WhitespaceSplit" },
+        "post_processor": null, "decoder": null,
+        "model": { "type": "WordLevel", "vocab": vocab, "unk_token": "t0" },
+    });
+    std::fs::write(folder.path().join("tokenizer.json"), tokenizer.to_string()).unwrap();
+    folder
 }
 
 /// A trace like that of a model, wider than any terminal: 30 words in two scripts, causal attention, width 24.

@@ -1,4 +1,4 @@
-//! The way of a token on a page: its rows in each step, and the vectors that it becomes.
+//! The path of a token through a page: its rows in each step, and the vectors that it becomes.
 
 use super::grid::{format_plain, label, number_format};
 use super::json::json_number;
@@ -15,7 +15,7 @@ impl Trace {
         self.steps.iter().find(|step| step.axes()[0] == MatrixAxis::Queries).map(|step| step.value.nrows())
     }
 
-    /// Adds how many rows belong to each token, and whether the step is on a token's way.
+    /// Adds how many rows belong to each token, and whether the step is on a token's path.
     pub(super) fn add_token_rows(&self, step: &TraceStep, is_shown: bool, object: &mut Value) {
         let (Some(tokens), rows) = (self.token_count(), step.value.nrows()) else { return };
         let has_memory = self.steps.iter().any(|step| step.quantity == Quantity::Memory);
@@ -27,30 +27,30 @@ impl Trace {
             }
             _ => {}
         }
-        if is_shown && step.kind == StepKind::Value && step.head.is_none() && is_on_way(step.quantity) {
-            object["way"] = match step.quantity {
+        if is_shown && step.kind == StepKind::Value && step.head.is_none() && is_on_path(step.quantity) {
+            object["path"] = match step.quantity {
                 Quantity::Probabilities => 2,
-                Quantity::TokenIds => 3,
+                Quantity::TokenIds | Quantity::TypeIds => 3,
                 _ => 1,
             }
             .into();
         }
     }
 
-    /// Returns the data of a page that recomputes nothing: the rows of each token, and the vectors on its way.
-    pub(super) fn fixed_stations_json(&self, digits: usize) -> Value {
-        let [mut steps, mut stations] = [(); 2].map(|()| Vec::new());
+    /// Returns the data of a page that recomputes nothing: the rows of each token, and the vectors on its path.
+    pub(super) fn fixed_path_json(&self, digits: usize) -> Value {
+        let [mut steps, mut path] = [(); 2].map(|()| Vec::new());
         for step in &self.steps {
             let mut object = json!({ "id": step.id, "at": step.anchor(), "sym": step.symbol });
             self.add_token_rows(step, true, &mut object);
-            if !object["way"].is_null() {
+            if !object["path"].is_null() {
                 if let Operation::Concat(heads) = &step.operation {
-                    stations.extend(self.contributions(step.id, heads, digits));
+                    path.extend(self.contributions(step.id, heads, digits));
                 }
-                let has_length = object["way"] == 1;
+                let has_length = object["path"] == 1;
                 let mut rows: Vec<Value> =
                     step.value.rows().into_iter().map(|row| vector_json(row, digits, has_length)).collect();
-                if object["way"] == 2 {
+                if object["path"] == 2 {
                     for (object, row) in rows.iter_mut().zip(step.value.rows()) {
                         let best = (0..row.len()).reduce(|best, j| if row[j] > row[best] { j } else { best });
                         let best = best.unwrap_or(0);
@@ -58,11 +58,11 @@ impl Trace {
                         object["answer"] = format!("{} {share}", label(self, MatrixAxis::Classes, best)).into();
                     }
                 }
-                stations.push(json!({ "at": step.anchor(), "rows": rows }));
+                path.push(json!({ "at": step.anchor(), "rows": rows }));
             }
             steps.push(object);
         }
-        json!({ "steps": steps, "stations": stations })
+        json!({ "steps": steps, "path": path })
     }
 
     /// Returns the output of each head, times its rows of the weights that follow.
@@ -109,10 +109,11 @@ fn vector_json(row: ArrayView1<'_, f64>, digits: usize, has_length: bool) -> Val
 }
 
 /// Returns whether a quantity holds the vector of a token between two layers, or its answer.
-fn is_on_way(quantity: Quantity) -> bool {
+fn is_on_path(quantity: Quantity) -> bool {
     use Quantity::{
-        Concat, Embeddings, FeedForward, FinalNorm, FinalNorm2, HeadOutput, Hidden, LastNorm, Norm, Norm2, Output,
-        Pooled, Positions, Probabilities, Residual, Residual2, StepOutput, TokenIds, TokenVectors, Vector, X,
+        Concat, EmbeddingSum, Embeddings, FeedForward, FinalNorm, FinalNorm2, HeadOutput, Hidden, LastNorm, Norm,
+        Norm2, Output, Pooled, PositionSum, Positions, Probabilities, Residual, Residual2, StepOutput, TokenIds,
+        TokenVectors, TypeIds, TypeVectors, Vector, X,
     };
     matches!(
         quantity,
@@ -120,6 +121,10 @@ fn is_on_way(quantity: Quantity) -> bool {
             | TokenVectors
             | Embeddings
             | Positions
+            | PositionSum
+            | TypeIds
+            | TypeVectors
+            | EmbeddingSum
             | X
             | StepOutput
             | Norm

@@ -1,6 +1,6 @@
 
 // Follows a token: its row in every step, and the vectors that it becomes.
-const way = $('way'), chooser = $('token');
+const path = $('token-path'), chooser = $('token');
 let token = -1;
 // How many rows of a matrix belong to each token. All keys and values take part in a token's attention, so they are
 // marked only where they are computed.
@@ -8,12 +8,12 @@ const rowsPer = view => view.step.tokenRows ?? (view === view.step.views[0] ? vi
 const markRows = () => {
   for (const step of steps) for (const view of step.views) {
     const per = rowsPer(view);
-    const mark = (node, k) => { if (token < 0) delete node.dataset.way; else node.dataset.way = Math.floor(k / per) === token ? 'on' : 'off'; };
+    const mark = (node, k) => { if (token < 0) delete node.dataset.token; else node.dataset.token = Math.floor(k / per) === token ? 'on' : 'off'; };
     if (per) view.cells.forEach((row, r) => view.isTransposed ? row.forEach(mark) : mark(row[0].parentElement, r));
   }
 };
-// A vector on the way: its step, or a head's output times the weights `after` it; its length, or an answer; its numbers.
-const station = ({ step, after, x, long, answer, numbers }, size) => {
+// A vector on the path: its step, or a head's output times the weights `after` it; its length, or an answer; its numbers.
+const pathStep = ({ step, after, x, long, answer, numbers }, size) => {
   const name = el(step.at ? 'a' : 'b', '', ...symbols(step.sym)), title = (step.card?.querySelector('h3') ?? step.figure?.querySelector('.name'))?.querySelectorAll('.t') ?? [];
   if (step.at) name.href = `#${step.at}`;
   const head = el('span', '', name, ...(after ? [' · ', ...symbols(after)] : []), ' '), item = el('li', '', head);
@@ -29,10 +29,10 @@ const station = ({ step, after, x, long, answer, numbers }, size) => {
 };
 const followToken = () => {
   markRows();
-  $('way-box').hidden = token < 0;
+  $('token-path-box').hidden = token < 0;
   if (token < 0) return;
-  const all = stations(), size = Math.max(0, ...all.map(own => own.long ? own.x : 0).filter(Number.isFinite));
-  way.replaceChildren(...all.map(own => station(own, size)));
+  const all = pathSteps(), size = Math.max(0, ...all.map(own => own.long ? own.x : 0).filter(Number.isFinite));
+  path.replaceChildren(...all.map(own => pathStep(own, size)));
 };
 const choose = to => {
   token = to;

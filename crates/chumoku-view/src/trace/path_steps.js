@@ -1,5 +1,5 @@
 
-// The vectors on a token's way, from the numbers at the moment.
+// The vectors on a token's path, from the numbers at the moment.
 const vector = row => ({ x: length(row), long: spelled(length(row)), numbers: row.slice(0, 6).map(writer([row])).join('  ') + (row.length > 6 ? '  …' : '') });
 // The output of each head, times its rows of the weights that follow.
 const contributions = joined => {
@@ -10,9 +10,9 @@ const contributions = joined => {
     return { step: byId.get(id), after: next && byId.get(next.of[1]).sym, ...vector(own ? operations.Product([[row], own])[0] : row) };
   });
 };
-const stations = () => steps.filter(step => step.way).flatMap(step => {
+const pathSteps = () => steps.filter(step => step.path).flatMap(step => {
   const rows = values[step.id], row = rows[rows.length === 1 ? 0 : token], own = { step, ...vector(row) };
-  if (step.way !== 1) delete own.long;
-  if (step.way === 2) own.answer = `${step.labels[1][first(row)] ?? first(row) + 1} ${writer([row])(Math.max(...row))}`;
+  if (step.path !== 1) delete own.long;
+  if (step.path === 2) own.answer = `${step.labels[1][first(row)] ?? first(row) + 1} ${writer([row])(Math.max(...row))}`;
   return step.op === 'Joined' ? [...contributions(step), own] : [own];
 });
