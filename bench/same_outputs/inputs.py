@@ -16,7 +16,7 @@ WORDS = ["good", "bad", "film", "food", "the", "was", "##s", "映", "画"]
 def write_all(place: Path) -> None:
     """Writes every file and folder into `place`."""
     rows = reviews()
-    shutil.copytree(ROOT / "crates" / "chumoku-view" / "worked", place / "worked", symlinks=False)
+    shutil.copytree(ROOT / "crates" / "chumoku-trace" / "worked", place / "worked", symlinks=False)
     fonts = sorted(Path("/usr/share/fonts").rglob("*Sans.ttf"))
     # Without it, the runs that need it report that.
     shutil.copy(fonts[0], place / "font.ttf") if fonts else None

@@ -15,7 +15,7 @@ use chumoku::{
     ChatMessage, EmbedOptions, Error, ModelKind, Precision, StopReason, TextClassifier, TextEmbedder, TextGenerator,
     TextTranslator, TranslateOptions, row,
 };
-use chumoku_view::trace::Trace;
+use chumoku_trace::Trace;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::ops::ControlFlow;

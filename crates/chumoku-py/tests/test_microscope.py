@@ -93,7 +93,7 @@ def test_a_trace_is_saved(tmp_path):
     assert json.loads((tmp_path / "trace.json").read_text())["steps"] == found.data["steps"]
     assert "xl/workbook.xml" in zipfile.ZipFile(tmp_path / "trace.xlsx").namelist()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
-    worked = (ROOT / "crates" / "chumoku-view" / "worked" / "by-hand.json").read_bytes()
+    worked = (ROOT / "crates" / "chumoku-trace" / "worked" / "by-hand.json").read_bytes()
     (tmp_path / "example.json").write_bytes(worked)
     with pytest.raises(ValueError, match="this is an input file"):
         chumoku.trace(tmp_path / "example.json").save(tmp_path / "example.json")

@@ -4,7 +4,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use sha2::{Digest, Sha256};
 
 /// Returns the hash of an inline script or style sheet.
-pub(crate) fn hash(text: &str) -> String {
+pub fn hash(text: &str) -> String {
     format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
 }
 

@@ -1,5 +1,4 @@
-//! Views of attention for people: pictures, pages and terminal output of what a model attended to, and [`trace`]s of
-//! every computation step in numbers.
+//! Views of attention for people: pictures, pages and terminal output of what a model attended to.
 //!
 //! The input is an [`Explanation`] or an [`Alignment`] of [`chumoku`] with all its numbers; nothing here runs a model.
 //! [`render`] and [`render_alignment`] write text for a terminal, and [`to_html`] writes a page that opens from disk.
@@ -7,42 +6,22 @@
 //! page.
 //!
 //! ```
-//! use chumoku_view::trace::{TraceOptions, WorkedExample};
 //! use chumoku_view::{Lang, PositionalEncoding, TerminalOptions};
-//!
-//! // Attention over two tokens, with weights as an article printed them.
-//! let example = WorkedExample::parse(
-//!     r#"{"title": "Two tokens",
-//!         "inputs": {"Q": [[1, 0], [0, 1]], "K": [[1, 0], [0, 1]], "V": [[2, 0], [0, 2]]},
-//!         "claims": {"weights": [["0.6682", "0.3318"], ["0.3318", "0.6682"]]}}"#,
-//! )?;
-//! // They are wrong: e^(1/√2) / (e^(1/√2) + 1) is 0.6698.
-//! assert!(!example.check()?.ok);
-//!
-//! // Every step in numbers, for a terminal; a trace can also be HTML, Markdown, LaTeX, JSON or a spreadsheet.
-//! let trace = example.trace(0)?;
-//! let text = trace.to_text(&TraceOptions::default());
-//! assert!(text.contains("0.6698"));
 //!
 //! // A figure: the sinusoidal positional encoding (Vaswani et al. 2017, section 3.5) of 8 positions at width 6.
 //! let figure = PositionalEncoding::sinusoidal(8, 6).heatmap(Lang::En);
 //! println!("{}", figure.to_text(&TerminalOptions::default()));
-//! # Ok::<(), String>(())
 //! ```
 //!
 //! # Contract
 //!
-//! * **Numbers:** traces of worked examples are computed in `f64`. Traces of models are computed in `f64` from the
-//!   model's parameters, and state the difference from the model's own results. Pictures and pages show their input
-//!   numbers; the tests parse every number back and compare it.
-//! * **Claims:** a printed number holds if it is the true value rounded to its digits. An error is distinguished from
-//!   its consequences ([`ClaimVerdict`](trace::ClaimVerdict)).
+//! * **Numbers:** pictures and pages show their input numbers; tests parse every number back and compare it.
 //! * **NaN and infinity** are shown unchanged. A masked key is shown as absent, not as 0.
 //! * **Determinism:** the same input gives the same bytes. SVG with outlines, PNG and PDF also depend on the fonts of
 //!   the machine.
 //! * Pages are self-contained: they open from disk and never use the network.
 //!
-//! The features `pictures` (SVG with outlines of letters, PNG, PDF) and `spreadsheets` are on by default.
+//! The feature `pictures` (SVG with outlines of letters, PNG, PDF) is on by default.
 //!
 //! # Files
 //!
@@ -69,7 +48,6 @@
 //! - `spans`: page of texts with spans
 //! - `tagger_spans`: page of explained spans
 //! - `terminal`: explanations in a terminal
-//! - `trace`: worked examples and traces
 //! - `width`: text in columns
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files of their own"))]
@@ -107,7 +85,6 @@ mod saturation;
 mod spans;
 mod tagger_spans;
 mod terminal;
-pub mod trace;
 mod width;
 
 pub use beam::beam_figure;
@@ -119,7 +96,8 @@ pub use chumoku::explain::{
 pub use chumoku::lang::Lang;
 pub use comparison::comparison_figure;
 pub use content_hash::content_hash;
-pub(crate) use content_hash::hash;
+#[doc(hidden)]
+pub use content_hash::hash;
 pub use count_report::CountReport;
 pub use doctor::doctor_to_html;
 pub use errors::{errors_to_html, render_errors};
@@ -130,6 +108,8 @@ pub use figure::{
     figures_to_html,
 };
 pub use film::{Film, film_to_html};
+#[doc(hidden)]
+pub use html::escape_script_json;
 pub use html::{alignment_to_html, framed_hashes, shared_style, to_html};
 pub use learning_curves::{LearningCurves, sparkline};
 #[cfg(feature = "pictures")]
@@ -140,9 +120,12 @@ pub use reconstruction::ReconstructionCurves;
 pub use saturation::{SATURATION_WIDTHS, Saturation, SoftmaxState};
 pub use spans::{MAX_SPANNED_TEXTS, spans_to_html};
 pub use tagger_spans::{render_tagged, tagged_figure, tagged_to_html};
+#[doc(hidden)]
+pub use terminal::Painter;
 pub use terminal::{
     ColorDepth, TerminalOptions, render, render_alignment, render_explanation_lens, render_lens, render_patching,
 };
-pub(crate) use width::{
-    align_left, align_right, display_width, escape_char, escape_markup, signed_number, truncate, wrap,
-};
+pub(crate) use width::signed_number;
+// For `chumoku-trace`.
+#[doc(hidden)]
+pub use width::{align_left, align_right, display_width, escape_char, escape_markup, truncate, wrap};

@@ -8,12 +8,12 @@ use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
 /// Returns the width of a text in columns.
-pub(crate) fn display_width(text: &str) -> usize {
+pub fn display_width(text: &str) -> usize {
     text.width()
 }
 
 /// Returns the replacement of a character in markup: HTML, SVG, and Markdown, which allows HTML.
-pub(crate) fn escape_char(c: char) -> Option<&'static str> {
+pub fn escape_char(c: char) -> Option<&'static str> {
     match c {
         '<' => Some("&lt;"),
         '>' => Some("&gt;"),
@@ -25,7 +25,7 @@ pub(crate) fn escape_char(c: char) -> Option<&'static str> {
 }
 
 /// Returns a text as markup that is safe to print and cannot run.
-pub(crate) fn escape_markup(text: &str) -> String {
+pub fn escape_markup(text: &str) -> String {
     let mut out = String::new();
     for c in show_controls(text).chars() {
         match escape_char(c) {
@@ -37,7 +37,7 @@ pub(crate) fn escape_markup(text: &str) -> String {
 }
 
 /// Truncates a text to a width and marks the cut with `…`.
-pub(crate) fn truncate(text: &str, width: usize) -> String {
+pub fn truncate(text: &str, width: usize) -> String {
     if display_width(text) <= width {
         return text.to_owned();
     }
@@ -55,14 +55,14 @@ pub(crate) fn truncate(text: &str, width: usize) -> String {
 }
 
 /// Truncates or pads a text to exactly this width, with spaces after it.
-pub(crate) fn align_left(text: &str, width: usize) -> String {
+pub fn align_left(text: &str, width: usize) -> String {
     let text = truncate(text, width);
     let space = width.saturating_sub(display_width(&text));
     format!("{text}{}", " ".repeat(space))
 }
 
 /// Truncates or pads a text to exactly this width, with spaces before it.
-pub(crate) fn align_right(text: &str, width: usize) -> String {
+pub fn align_right(text: &str, width: usize) -> String {
     let text = truncate(text, width);
     let space = width.saturating_sub(display_width(&text));
     format!("{}{text}", " ".repeat(space))
@@ -72,7 +72,7 @@ pub(crate) fn align_right(text: &str, width: usize) -> String {
 ///
 /// Lines break at spaces, and between any two Japanese or Chinese characters. They never break before closing
 /// punctuation or after opening punctuation.
-pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     for (space, unit) in break_units(text) {

@@ -269,7 +269,7 @@ impl Seeds {
             }
             run(&["explain", &name, "a fine day"])?;
         }
-        let examples: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "chumoku-view", "worked"].iter().collect();
+        let examples: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "chumoku-trace", "worked"].iter().collect();
         Ok(Seeds { labelled, pairs, parallel, spans, plain, models, worked_examples: files(&examples)?, tensors })
     }
 }

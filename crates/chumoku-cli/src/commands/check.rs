@@ -2,7 +2,7 @@
 
 use crate::ExitCode;
 use crate::args::CheckArgs;
-use chumoku_view::trace::open_example;
+use chumoku_trace::open_example;
 use std::io::{Write, stdout};
 use std::path::Path;
 

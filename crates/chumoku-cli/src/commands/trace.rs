@@ -12,7 +12,7 @@ use crate::terminal::terminal_options;
 use crate::{ExitCode, UsageError, threads};
 use chumoku::models::TranslatorAttention;
 use chumoku::{ModelKind, row, tr};
-use chumoku_view::trace::{self, HeadSelection, TraceOptions, builtin, open_example};
+use chumoku_trace::{self, HeadSelection, TraceOptions, builtin, open_example};
 use chumoku_view::{Figure, Lang, TerminalOptions, figures_to_html};
 use serde_json::Value;
 use std::io::{IsTerminal, Write, stdout};

@@ -29,7 +29,7 @@ fn words(line: &str) -> Vec<String> {
 /// Returns a folder with the files that are shipped, and no others.
 fn shipped_files() -> TestDir {
     let place = TestDir::new();
-    for folder in ["examples", "crates/chumoku-view/worked"] {
+    for folder in ["examples", "crates/chumoku-trace/worked"] {
         fs::create_dir_all(place.path(folder)).unwrap();
         for file in fs::read_dir(root().join(folder)).unwrap().map(|file| file.unwrap().path()) {
             if file.is_file() {
@@ -101,7 +101,7 @@ fn commands_of_the_claims_in_words_show_their_numbers() {
             assert!(run.code == 0 || (args[0] == "check" && run.code == 1), "{command}: {run:?}");
             shown += &run.stdout;
             for (flag, name) in args.iter().zip(&args[1..]).filter(|(flag, _)| *flag == "--example") {
-                let file = place.path(&format!("crates/chumoku-view/worked/{name}.json"));
+                let file = place.path(&format!("crates/chumoku-trace/worked/{name}.json"));
                 shown += &fs::read_to_string(file).unwrap_or_else(|error| panic!("{flag} {name}: {error}"));
             }
         }
@@ -119,14 +119,14 @@ fn commands_of_the_claims_in_words_show_their_numbers() {
 fn the_page_and_the_example_files_list_each_other() {
     let page = fs::read_to_string(root().join("docs/articles.md")).unwrap();
     let mut named: Vec<&str> = page
-        .split("crates/chumoku-view/worked/")
+        .split("crates/chumoku-trace/worked/")
         .skip(1)
         .filter_map(|rest| rest.split_once(".json").map(|(name, _)| name))
         .filter(|name| name.chars().all(|c| c.is_alphanumeric() || c == '-'))
         .collect();
     named.sort_unstable();
     named.dedup();
-    let mut files: Vec<String> = fs::read_dir(root().join("crates/chumoku-view/worked"))
+    let mut files: Vec<String> = fs::read_dir(root().join("crates/chumoku-trace/worked"))
         .unwrap()
         .filter_map(|file| file.unwrap().file_name().to_str()?.strip_suffix(".json").map(str::to_owned))
         .collect();

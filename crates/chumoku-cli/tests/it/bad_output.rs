@@ -269,7 +269,7 @@ fn all_commands_report_write_failures_in_the_same_way() {
     place
         .run_rejected(&["explain", "model", "--input", "texts.txt", "--png", "file/x"], &["file/x", "Not a directory"]);
     // Standard output is not a named output.
-    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku-view/worked/school.json");
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku-trace/worked/school.json");
     fs::copy(example, place.path("example.json")).unwrap();
     let printing = [
         "info",

@@ -18,7 +18,7 @@ fn place() -> TestDir {
     place.write("in.safetensors", tensors);
     place.write("table.csv", csv(&reviews(40)));
     place.write("texts.txt", "a fine day\n");
-    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku-view/worked/school.json");
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku-trace/worked/school.json");
     fs::copy(example, place.path("example.json")).unwrap();
     let shard = place.run(&["predict", "model", "--input", "table.csv", "--shard", "1/1"]).assert_success();
     place.write("shard", shard.stdout);

@@ -61,7 +61,7 @@ fn every_command_accepts_a_dash() {
     }
     let zipped = place.run_with_input(&gz(&table), &["predict", shared_model()]).assert_success();
     assert_eq!(zipped.stdout, predict.stdout);
-    let example = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku-view/worked/by-hand.json")).unwrap();
+    let example = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku-trace/worked/by-hand.json")).unwrap();
     place.write("example.json", &example);
     for command in [&["check"][..], &["trace", "--input"]] {
         let [of_file, piped] = ["example.json", "-"].map(|file| [command, &[file]].concat());

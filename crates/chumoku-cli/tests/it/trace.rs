@@ -84,7 +84,7 @@ fn results_from_rounded_numbers_are_not_errors() {
 fn no_report_line_is_wider_than_a_terminal() {
     let place = TestDir::new();
     place.write("rounded.json", ROUNDED);
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku-view/worked");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku-trace/worked");
     let files = std::fs::read_dir(root).unwrap().map(|file| file.unwrap().path().to_str().unwrap().to_owned());
     let mut lines = 0;
     for file in files.chain(["rounded.json".to_owned()]) {

@@ -320,7 +320,7 @@ fn page_data(explanation: &Explanation, first: [usize; 2]) -> String {
 ///
 /// `</script>` would end the element, and `<!--` would change where it ends. These characters occur only inside JSON
 /// strings, where `\u` escapes mean the same.
-pub(crate) fn escape_script_json(json: &str) -> String {
+pub fn escape_script_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         match c {

@@ -84,12 +84,13 @@ const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
 
 /// Adds color to text, as far as the terminal supports it.
 #[derive(Clone, Copy)]
-pub(crate) struct Painter {
+pub struct Painter {
     depth: ColorDepth,
 }
 
 impl Painter {
-    pub(crate) fn new(depth: ColorDepth) -> Self {
+    /// Creates a painter for a terminal of this color depth.
+    pub fn new(depth: ColorDepth) -> Self {
         Self { depth }
     }
 
@@ -107,12 +108,12 @@ impl Painter {
     }
 
     /// Formats a heading.
-    pub(crate) fn strong(self, text: &str) -> String {
+    pub fn strong(self, text: &str) -> String {
         self.with_codes("1", text)
     }
 
     /// Formats secondary text.
-    pub(crate) fn quiet(self, text: &str) -> String {
+    pub fn quiet(self, text: &str) -> String {
         // "Faint" is missing on some terminals and too faint on others; gray avoids both where it exists.
         match self.depth {
             ColorDepth::None => text.to_owned(),
@@ -123,7 +124,7 @@ impl Painter {
     }
 
     /// Formats a positive effect: blue.
-    pub(crate) fn positive(self, text: &str) -> String {
+    pub fn positive(self, text: &str) -> String {
         match self.depth {
             ColorDepth::None => text.to_owned(),
             ColorDepth::Ansi16 => self.with_codes("94", text),
@@ -133,7 +134,7 @@ impl Painter {
     }
 
     /// Formats a negative effect: orange.
-    pub(crate) fn negative(self, text: &str) -> String {
+    pub fn negative(self, text: &str) -> String {
         match self.depth {
             ColorDepth::None => text.to_owned(),
             ColorDepth::Ansi16 => self.with_codes("33", text),

@@ -19,7 +19,7 @@ mod inner_steps;
 pub use alignment::render_alignment;
 pub(crate) use cells::rounded_top;
 pub use color::ColorDepth;
-pub(crate) use color::Painter;
+pub use color::Painter;
 pub use explanation::render;
 pub(crate) use heatmap::{HeatmapPanel, legend};
 pub(crate) use inner_steps::{

@@ -1,7 +1,7 @@
 //! `docs/ja/errata.md`, from the checker's findings. The English page is tested in `chumoku-view`.
 
 use chumoku::Lang;
-use chumoku_view::trace::{ClaimVerdict, builtin, builtin_names};
+use chumoku_trace::{ClaimVerdict, builtin, builtin_names};
 use std::fmt::Write;
 
 /// The heading of the part that is written by hand.
@@ -10,9 +10,9 @@ const BY_HAND: &str = "\n## 文章での主張\n";
 fn page() -> String {
     let mut page = String::from(
         "# 公表された例の正誤表\n\n[English](../errata.md)\n\n`chumoku check` で調べた計算例について、記載された数値、正しい数値、\
-         最初に誤った段を示します。\nファイルは [`crates/chumoku-view/worked`](../../crates/chumoku-view/worked) に、判定の意味は \
+         最初に誤った段を示します。\nファイルは [`crates/chumoku-trace/worked`](../../crates/chumoku-trace/worked) に、判定の意味は \
          [`worked-examples.md`](worked-examples.md) にあります。\n記事の一覧は [`articles.md`](articles.md) です。\
-         数値の表はテストが書きます（英語のページは `crates/chumoku-view/tests/it/errata.rs`）。文章での主張は最後にあります。\n",
+         数値の表はテストが書きます（英語のページは `crates/chumoku-trace/tests/it/errata.rs`）。文章での主張は最後にあります。\n",
     );
     for name in builtin_names() {
         let example = builtin(name).unwrap();
