@@ -1,4 +1,4 @@
-// What `chumoku attend` does with the bytes of a file, without the file. The fuzz target runs it over bytes that it
+// Runs `chumoku attend` on the bytes of a file, without the file. The fuzz target runs it over bytes that it
 // finds, and `crates/chumoku/tests/it/attend_files.rs` over damaged files.
 
 /// An answer, or an error of one line; never a panic. The first byte chooses the kind of file.

@@ -40,8 +40,9 @@ fn call_python<R>(object: &Py<PyAny>, work: impl FnOnce(&Bound<'_, PyAny>) -> Py
     Python::attach(|py| work(object.bind(py)).map_err(|error| training_error(py, &error)))
 }
 
-/// The coordinator object of Python. Its methods are `begin(terms)`, `room(numbers)` (an array for weights),
-/// `learn(epoch, batch, step, parts)` (an array with the mean gradient, then loss, weight, tokens) and `news()`.
+/// The coordinator object of Python. Its methods are `begin(terms)`, `weights_buffer(numbers)` (an array for weights),
+/// `train_step(epoch, batch, step, parts)` (an array with the mean gradient, then loss, weight, tokens) and
+/// `take_messages()`.
 struct PyCoordinator(Py<PyAny>);
 
 impl fmt::Debug for PyCoordinator {
@@ -57,13 +58,15 @@ impl Coordinator for PyCoordinator {
 
     fn train_step(&self, params: &[f32], at: BatchPosition, parts: usize, grads: &mut [f32]) -> Result<StepOutput> {
         call_python(&self.0, |coordinator| {
-            let (_held, room): (Py<PyAny>, Array) = coordinator.call_method1("room", (params.len(),))?.extract()?;
-            check_len(OutputArrays::new(vec![&room], &[])?.next::<f32>("room")?, params.len())?.copy_from_slice(params);
-            let found = coordinator.call_method1("learn", (at.epoch, at.batch, at.step, parts))?;
+            let (_held, buffer): (Py<PyAny>, Array) =
+                coordinator.call_method1("weights_buffer", (params.len(),))?.extract()?;
+            check_len(OutputArrays::new(vec![&buffer], &[])?.next::<f32>("weights_buffer")?, params.len())?
+                .copy_from_slice(params);
+            let found = coordinator.call_method1("train_step", (at.epoch, at.batch, at.step, parts))?;
             let (_held, sum, whole): (Py<PyAny>, Array, StepTuple) = found.extract()?;
-            let sum = sum.slice::<f32>("learn")?;
+            let sum = sum.slice::<f32>("train_step")?;
             if sum.len() != grads.len() {
-                let problem = format!("learn: expected {} numbers, got {}", grads.len(), sum.len());
+                let problem = format!("train_step: expected {} numbers, got {}", grads.len(), sum.len());
                 return Err(PyValueError::new_err(problem));
             }
             grads.copy_from_slice(sum);
@@ -72,7 +75,7 @@ impl Coordinator for PyCoordinator {
     }
 
     fn take_messages(&self) -> Vec<String> {
-        call_python(&self.0, |coordinator| coordinator.call_method0("news")?.extract()).unwrap_or_default()
+        call_python(&self.0, |coordinator| coordinator.call_method0("take_messages")?.extract()).unwrap_or_default()
     }
 }
 

@@ -228,15 +228,15 @@ def test_gradients_are_summed_as_in_one_process():
 
     draw = np.random.default_rng(5)
     grads = [draw.normal(size=1000).astype(np.float32) for _ in range(3)]
-    learnt = [(1.0, 3.0, 10), (2.0, 1.0, 20), (4.0, 4.0, 30)]
-    shares = [np.float32(weight / 8) for _, weight, _ in learnt]
+    outputs = [(1.0, 3.0, 10), (2.0, 1.0, 20), (4.0, 4.0, 30)]
+    shares = [np.float32(weight / 8) for _, weight, _ in outputs]
     whole = np.empty(1000, dtype=np.float32)
-    told = joined_gradients(learnt, [_worker.memory_of(grad) for grad in grads], _worker.memory_of(whole))
-    assert told == (1.0 * 3 / 8 + 2.0 / 8 + 4.0 * 4 / 8, 8.0, 60)
+    whole_output = joined_gradients(outputs, [_worker.memory_of(grad) for grad in grads], _worker.memory_of(whole))
+    assert whole_output == (1.0 * 3 / 8 + 2.0 / 8 + 4.0 * 4 / 8, 8.0, 60)
     assert np.allclose(whole, sum(share * grad for share, grad in zip(shares, grads)), rtol=1e-6, atol=1e-6)
     pieces = np.empty(1000, dtype=np.float32)
     for start, stop in [(0, 333), (333, 334), (334, 1000)]:
-        joined_gradients(learnt, [_worker.memory_of(g[start:stop]) for g in grads], _worker.memory_of(pieces[start:stop]))
+        joined_gradients(outputs, [_worker.memory_of(g[start:stop]) for g in grads], _worker.memory_of(pieces[start:stop]))
     assert (pieces == whole).all()
     with pytest.raises(ValueError, match="expected"):
-        joined_gradients(learnt, [_worker.memory_of(grads[0])], _worker.memory_of(whole))
+        joined_gradients(outputs, [_worker.memory_of(grads[0])], _worker.memory_of(whole))

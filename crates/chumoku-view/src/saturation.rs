@@ -88,14 +88,14 @@ impl Saturation {
         let note = lang.pick(
             "d_k is the width of queries and keys. The weight is the largest of a query, and the gradient the length of \
              softmax’s Jacobian. Scaled scores are multiplied by 1/√d_k.",
-            "d_k はクエリとキーの次元。重みはクエリごとの最大の重み、勾配はソフトマックスのヤコビ行列の大きさ。「1/√d_k」はスコアを 1/√d_k 倍したもの、\
+            "d_k はクエリとキーの幅。重みはクエリごとの最大の重み、勾配は softmax のヤコビ行列の大きさ。「1/√d_k」はスコアを 1/√d_k 倍したもの、\
              「そのまま」はスケーリングしないもの。",
         );
         Figure {
             title: lang
                 .pick(
                     "Softmax saturates as d_k grows, unless scores are scaled",
-                    "d_k が大きいと、スケーリングしないソフトマックスは飽和する",
+                    "d_k が大きいと、スケーリングしない softmax は飽和する",
                 )
                 .into(),
             subtitle,

@@ -70,46 +70,20 @@
 //!
 //! # Files
 //!
-//! - `answers`: predictions as JSON, and abstention
-//! - `blend`: probabilities from network and n-gram model
 //! - `builtin`: built-in sentences, reviews and dates
 //! - `compare`: comparison of a transformer with recurrent networks
-//! - `crf`: the conditional random field of taggers
 //! - `doctor`: problems in labeled data
-//! - `error`: errors, and which of them are usage errors
-//! - `explain`: explanations in numbers
 //! - `film`: attention recorded during training
-//! - `hierarchy`: classes in a tree
-//! - `inference`: many texts in parallel batches
-//! - `model_folder`: reading and writing model folders
 //! - `onnx`: the ONNX operator Attention, and ONNX export
-//! - `prediction`: the prediction of a classifier, its target and its rules
-//! - `pretrained`: published model folders
-//! - `scoring`: metrics with intervals
-//! - `tensors`: files of named arrays
-//! - `text_models`: trained models of texts
 //! - `train`: training
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write their own files"))]
 
-pub mod answers;
-mod blend;
 pub mod builtin;
 pub mod compare;
-mod crf;
 pub mod doctor;
-mod error;
-pub mod explain;
 pub mod film;
-pub mod hierarchy;
-mod inference;
-mod model_folder;
 pub mod onnx;
-mod prediction;
-pub mod pretrained;
-mod scoring;
-pub mod tensors;
-mod text_models;
 pub mod train;
 
 /// Compiles the examples of both READMEs.
@@ -121,8 +95,17 @@ mod readme {
     mod japanese {}
 }
 
-pub use blend::label_blend::LabelBlend;
-pub use blend::number::{Estimate, NumberBlend, NumberLabel, NumberScale};
+pub use chumoku_inference::{
+    AbstentionCalibration, ChatMessage, CoveragePoint, DecisionRule, EmbedOptions, Embeddings, Error, Estimate,
+    GeneratedPiece, LabelBlend, LevelConfidences, ModelConfig, ModelKind, ModelSize, NgramClassifier,
+    NgramClassifierConfig, NgramEffect, NumberBlend, NumberLabel, NumberScale, Optimize, PrecisionThreshold,
+    PredictedSpan, Prediction, PredictionTarget, Predictor, Result, StopReason, TaggerBlend, TaggerConfig,
+    TaggerNetworkConfig, TextAutoencoder, TextClassifier, TextEmbedder, TextGenerator, TextGeneratorConfig, TextTagger,
+    TextTranslator, TextTranslatorConfig, TokenAlignment, TranslateOptions, Translation, WeightSample, answers,
+    explain, has_checkpoints, hierarchy, is_model_folder, model_file, model_fingerprint, pretrained, read_model_folder,
+    risks_by_coverage, stages, tensors,
+};
+pub(crate) use chumoku_inference::{blend, crf, model_folder, parallel_batches, prediction, scoring, text_models};
 pub use chumoku_kernels::{
     Allocator, Isa, Precision, RecurrentCell, active_isa, bf16, f16, isa_named, keep_freed_memory,
 };
@@ -135,30 +118,6 @@ pub(crate) use chumoku_text::checksum;
 pub use chumoku_text::{
     Lang, data, failpoint, lang, memory, metrics, output, row, set_lang, signals, sorting, tokens as text, tr,
 };
-pub use crf::TaggerBlend;
-pub use error::{Error, Result};
-pub use inference::stages;
-pub use model_folder::{ModelKind, has_checkpoints, is_model_folder, model_file, model_fingerprint, read_model_folder};
-pub use prediction::Prediction;
-pub use prediction::abstention::CoveragePoint;
-pub(crate) use prediction::abstention::deepest_confident_level;
-pub use prediction::abstention::{AbstentionCalibration, LevelConfidences, PrecisionThreshold, risks_by_coverage};
-pub use prediction::decision_rule::{DecisionRule, Optimize};
-pub use prediction::target::PredictionTarget;
-pub use pretrained::ChatMessage;
-pub use text_models::autoencoder::TextAutoencoder;
-pub use text_models::classifier::{ModelConfig, TextClassifier};
-pub use text_models::embedder::{EmbedOptions, Embeddings, TextEmbedder};
-pub use text_models::generator::{GeneratedPiece, StopReason, TextGenerator, TextGeneratorConfig};
-pub use text_models::model_size::ModelSize;
-pub use text_models::ngrams::{NgramClassifier, NgramClassifierConfig, NgramEffect};
-pub use text_models::predictor::Predictor;
-pub use text_models::tagger::{PredictedSpan, TaggerConfig, TextTagger};
-pub use text_models::tagger_network::TaggerNetworkConfig;
-pub use text_models::translator::{
-    TextTranslator, TextTranslatorConfig, TokenAlignment, TranslateOptions, Translation,
-};
-pub use text_models::weight_samples::WeightSample;
 
 /// Returns the best instruction set of this machine, ignoring `CHUMOKU_ISA`.
 pub fn best_isa() -> Isa {

@@ -112,7 +112,8 @@ fn allow_negative_values(command: clap::Command) -> clap::Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Train a model on a file: classifier, tagger, translator or language model (without a file: on built-in data)
+    /// Train a model on a file: classifier, tagger, translator, autoencoder or language model (without a file: on built-in
+    /// data)
     Train(Box<TrainArgs>),
     /// Score a model on labeled rows, translations or plain text
     Eval(EvalArgs),
@@ -122,7 +123,7 @@ pub(crate) enum Command {
     Join(JoinArgs),
     /// Find wrong labels, duplicates and broken texts in a labeled file, and texts to label next
     Doctor(DoctorArgs),
-    /// Compute text embeddings with a pretrained encoder or a classifier trained here
+    /// Compute text embeddings with a pretrained encoder, or with a classifier or autoencoder trained here
     Embed(EmbedArgs),
     /// Semantic search over a file
     Nearest(NearestArgs),

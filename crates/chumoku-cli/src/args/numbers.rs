@@ -242,7 +242,7 @@ pub(crate) struct CountArgs {
     /// Normalize before each sublayer and at the end, instead of after each sublayer
     #[arg(long)]
     pub(crate) pre_norm: bool,
-    /// Width of a recurrent network's state, s (default: --d-model)
+    /// Width of a recurrent network's state, or inside the tanh of additive attention, s (default: --d-model)
     #[arg(long, value_name = "N", value_parser = super::parse_at_least_one)]
     pub(crate) hidden: Option<usize>,
     /// Let a recurrent network read in both directions

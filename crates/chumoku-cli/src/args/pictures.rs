@@ -336,9 +336,10 @@ pub(crate) struct ExplainArgs {
     pub(crate) compare_model: Option<PathBuf>,
     /// Replace what the network computes for the text by what it computes for another, place by place (patching)
     ///
-    /// For models with a transformer that give answers. Each number says how far the answer moves: 0 leaves it as it is, 1
-    /// gives the answer to the other text. For a tagger, this is the tag of the first word whose tag differs, or of the word
-    /// that --span names. For a translator, it is the first token that differs; its encoder is patched.
+    /// For classifiers, taggers, language models and translators with a transformer. Each number says how far the answer
+    /// moves: 0 leaves it as it is, 1 gives the answer to the other text. For a tagger, the answer is the tag of one word:
+    /// the first whose tag differs, or the one that --span names. For a translator, it is the first token that differs; the
+    /// encoder is patched.
     #[arg(long, value_name = "TEXT", conflicts_with_all = COMPARE_ARGS)]
     pub(crate) patch: Option<String>,
     /// With --patch, the tokens of both texts that are aligned, from 1, such as 1-4:1-4,6:7
@@ -469,10 +470,10 @@ pub(crate) struct PositionArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct FilmArgs {
-    /// Model folder written by `chumoku train`, for the attention with --watch TEXT
+    /// Model folder written by `chumoku train`; to show attention, it must be trained with --watch TEXT
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// With --curves, further autoencoders: shows how much each reconstructs, by the width of its bottleneck
+    /// With --curves, more autoencoders: shows how well each reconstructs texts, by the width of its bottleneck
     #[arg(value_name = "MORE", requires = "curves")]
     pub(crate) models: Vec<PathBuf>,
     /// Show the learning curves instead: loss and scores by step

@@ -26,7 +26,7 @@ pub(crate) enum TaskName {
     Tag,
     /// Texts in another language or form
     Translate,
-    /// The texts themselves, written again from a vector of few numbers (--bottleneck)
+    /// The text itself, reconstructed from a few numbers (--bottleneck)
     Autoencode,
     /// A language model, which continues texts
     Lm,
@@ -112,7 +112,7 @@ pub(crate) enum BuiltinData {
     Pronouns,
     /// 1,000 short reviews, English and Japanese: positive or negative?
     Reviews,
-    /// 1,000 random texts with coin flips as labels: what a model memorizes, and that nothing can be learned
+    /// 1,000 random texts with random labels: a model can memorize them, but there is nothing to learn
     CoinFlips,
     /// Dates as people write them, English and Japanese, to translate to ISO 8601
     Dates,
@@ -135,7 +135,8 @@ pub(crate) struct TrainArgs {
     pub(crate) task: Option<TaskName>,
     /// Train an autoencoder (--task autoencode) whose decoder sees K numbers of each text, 1 to 1024 (default: 32)
     ///
-    /// The mean of the encoder's output goes through an affine map to K numbers and one back to the model's width.
+    /// An affine map turns the mean of the encoder's output into K numbers, and another one maps them back to the model's
+    /// width.
     #[arg(long, value_name = "K", value_parser = parse_up_to_1024)]
     pub(crate) bottleneck: Option<usize>,
     #[command(flatten)]
@@ -237,7 +238,7 @@ pub(crate) struct TrainArgs {
     pub(crate) threads: Option<usize>,
     /// Micro-batches that are computed in parallel, 1 to 64 (default: 1, 2 or 4, depending on the tokens of a batch)
     ///
-    /// As many as cores keeps all cores busy, but each takes memory for its own gradients. A different number gives a
+    /// One for each core keeps all cores busy, but each takes memory for its own gradients. A different number gives a
     /// different model; the number of threads does not.
     #[arg(long, value_name = "N", value_parser = parse_micro_batches)]
     pub(crate) parts: Option<usize>,

@@ -21,7 +21,8 @@ pub(crate) enum EmbeddingFormat {
 #[derive(Debug, ClapArgs)]
 #[command(mut_arg("format", |format| format.long("input-format")))]
 pub(crate) struct EmbedArgs {
-    /// Folder of a pretrained encoder, as Hugging Face libraries write it, or of a classifier trained here with a network
+    /// Folder of a pretrained encoder, as Hugging Face libraries write it, or of a classifier with a network or an
+    /// autoencoder trained here
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     /// Texts; without texts or --input, reads lines or a table from standard input
@@ -58,7 +59,8 @@ pub(crate) struct EmbedArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct NearestArgs {
-    /// Folder of a pretrained encoder, as Hugging Face libraries write it, or of a classifier trained here with a network
+    /// Folder of a pretrained encoder, as Hugging Face libraries write it, or of a classifier with a network or an
+    /// autoencoder trained here
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     /// Texts to search for

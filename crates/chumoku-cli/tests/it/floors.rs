@@ -18,7 +18,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("chumoku-nn", &["chumoku-kernels"]),
     ("chumoku-text", &["chumoku-kernels"]),
     ("chumoku-ngrams", &["chumoku-kernels", "chumoku-nn", "chumoku-text"]),
-    ("chumoku", &["chumoku-kernels", "chumoku-ngrams", "chumoku-nn", "chumoku-text"]),
+    ("chumoku-inference", &["chumoku-kernels", "chumoku-ngrams", "chumoku-nn", "chumoku-text"]),
+    ("chumoku", &["chumoku-inference", "chumoku-kernels", "chumoku-ngrams", "chumoku-nn", "chumoku-text"]),
     ("chumoku-view", &["chumoku-kernels", "chumoku"]),
     ("chumoku-server", &["chumoku-kernels", "chumoku", "chumoku-view"]),
     ("chumoku-cli", &["chumoku-kernels", "chumoku", "chumoku-server", "chumoku-view", "chumoku-workspace-hack"]),
@@ -71,16 +72,15 @@ const MODULE_FLOORS: &[(&str, &[&[&str]])] = &[
         ],
     ),
     (
-        "chumoku",
+        "chumoku-inference",
         &[
             &["blend", "crf", "error", "tensors"],
-            &["hierarchy", "inference", "model_folder", "prediction", "pretrained", "scoring"],
+            &["hierarchy", "model_folder", "parallel_batches", "prediction", "pretrained", "scoring"],
             &["text_models"],
-            &["answers", "explain", "onnx"],
-            &["train"],
-            &["builtin", "compare", "doctor", "film"],
+            &["answers", "explain"],
         ],
     ),
+    ("chumoku", &[&["onnx"], &["train"], &["builtin", "compare", "doctor", "film"]]),
     (
         "chumoku-view",
         &[

@@ -77,7 +77,11 @@ const STAYS_ENGLISH: &[EnglishText] = &[
         "chumoku-view/src/tagger_spans/page.rs",
         &[" (NN {network}, CRF {crf})"],
     ),
-    english("a kind in JSON, which `count` translates", "chumoku/src/text_models/model_size.rs", &["language model"]),
+    english(
+        "a kind in JSON, which `count` translates",
+        "chumoku-inference/src/text_models/model_size.rs",
+        &["language model"],
+    ),
     english(
         FORMULA,
         "chumoku-view/src/trace/formula.rs",
@@ -165,7 +169,7 @@ const STAYS_ENGLISH: &[EnglishText] = &[
     ),
     english(
         "NumPy's header",
-        "chumoku/src/tensors/npy.rs",
+        "chumoku-inference/src/tensors/npy.rs",
         &["{{'descr': '{descr}', 'fortran_order': False, 'shape': ({axes}), }}"],
     ),
     english(
@@ -273,7 +277,15 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 fn every_message_exists_in_both_languages() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of all crates");
     let mut files = Vec::new();
-    for member in ["chumoku-text", "chumoku-ngrams", "chumoku", "chumoku-view", "chumoku-server", "chumoku-cli"] {
+    for member in [
+        "chumoku-text",
+        "chumoku-ngrams",
+        "chumoku-inference",
+        "chumoku",
+        "chumoku-view",
+        "chumoku-server",
+        "chumoku-cli",
+    ] {
         sources(&crates.join(member).join("src"), &mut files);
     }
     assert!(files.len() > 100, "{}: where have they gone?", files.len());

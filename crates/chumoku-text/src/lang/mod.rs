@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn every_file_action_has_a_japanese_name() {
         let mut files = Vec::new();
-        for member in ["chumoku-text", "chumoku", "chumoku-view"] {
+        for member in ["chumoku-text", "chumoku-inference", "chumoku", "chumoku-view"] {
             let member = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(member);
             sources(&member.join("src"), &mut files);
         }

@@ -150,7 +150,7 @@ fn label_errors_figure(errors: &ErrorAnalysis, title: String, lang: Lang) -> Fig
     let (subtitle, note) = match lang {
         Lang::En => (
             "Share of a label's rows that missed it, and share of the other rows that got it",
-            "All rows of the file, not the surest errors alone.",
+            "All rows of the file, not only the most confident errors.",
         ),
         Lang::Ja => (
             "ラベルの付く行のうち付け忘れた割合と、付かない行のうち余分に付けた割合",
@@ -208,7 +208,7 @@ fn confusion_figure(errors: &ErrorAnalysis, title: String, lang: Lang) -> Figure
     let (subtitle, note) = match lang {
         Lang::En => (
             "Share of each class's rows that were predicted as another class",
-            "All rows of the file, not the surest errors alone.",
+            "All rows of the file, not only the most confident errors.",
         ),
         Lang::Ja => (
             "各クラスの行のうち、別のクラスと予測された割合",

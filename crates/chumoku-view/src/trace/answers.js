@@ -28,7 +28,7 @@ const reason = ({ id, i, j }) => {
   if (definition(step).op !== 'SoftmaxGradient' || Math.abs(values[id][i][j]) > 1e-12) return '';
   if (a[i][j] === 0) return isJa ? 'この重みは 0 なので、勾配も 0' : 'this weight is 0, and so is the gradient';
   if (g[i].every((x, k) => a[i][k] === 0 || Math.abs(x - g[i][j]) <= 1e-12)) {
-    return isJa ? '行の勾配がすべて等しく、ソフトマックスは一律の差に影響されない' : 'all gradients of the row are equal, and softmax ignores shifts';
+    return isJa ? '行の勾配がすべて等しく、softmax は一律の差に影響されない' : 'all gradients of the row are equal, and softmax ignores shifts';
   }
   return '';
 };

@@ -319,7 +319,7 @@ impl WorkedExample {
                 return Err(tr!(
                     "claims.{name}: expected a quantity whose gradient the trace has (softmax counts as a whole) or, after a \
                      training step, a parameter or a quantity that follows from one; {} is none of these here",
-                    "claims.{name}: 勾配がトレースにある値（ソフトマックスは全体で一つ。更新については、パラメータかそこから導かれる値）が\
+                    "claims.{name}: 勾配がトレースにある値（softmax は全体で一つ。更新については、パラメータかそこから導かれる値）が\
                      必要ですが、ここでは {} はどれでもありません",
                     quantity.name()
                 ));

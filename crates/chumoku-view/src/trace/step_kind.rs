@@ -69,7 +69,7 @@ step_kinds! {
     BeforeAffine: "before_gamma_and_beta", None, "@", ("Before γ and β: ", "γ と β の前：");
     Derivative: "derivative", None, "f′(#)", ("Derivative: ", "導関数：");
     GateInputGradient: "gradient_inside", Some("ds_"), "ds(@)", ("Gradient inside the gate: ", "ゲートの中の勾配：");
-    Jacobian: "jacobian", None, "J_#(@)", ("Jacobian of one row of softmax: ", "ソフトマックスの 1 行のヤコビ行列：");
+    Jacobian: "jacobian", None, "J_#(@)", ("Jacobian of one row of softmax: ", "softmax の 1 行のヤコビ行列：");
     FirstMomentBefore: "first_moment_before", None, "m₀(@)", ("AdamW, first moment before: ", "AdamW、更新前の 1 次モーメント：");
     SecondMomentBefore: "second_moment_before", None, "v₀(@)", ("AdamW, second moment before: ", "AdamW、更新前の 2 次モーメント：");
     FirstMoment: "first_moment", Some("m_"), "m(@)", ("AdamW, first moment: ", "AdamW、1 次モーメント：");

@@ -222,7 +222,7 @@ impl ZeroReason {
         match self {
             ZeroReason::ShiftOfScores => lang.pick(
                 "zero: b_K adds the same number to all scores of a row, and softmax ignores such a shift",
-                "0 になる理由：b_K は行のすべてのスコアに同じ数を加えるだけで、ソフトマックスはその差に影響されない",
+                "0 になる理由：b_K は行のすべてのスコアに同じ数を加えるだけで、softmax はその差に影響されない",
             ),
             ZeroReason::SingleScore => lang.pick(
                 "zero: the only key of each row always has the weight 1, whatever its score is",

@@ -520,7 +520,7 @@ fn pages_are_small() {
 fn zero_gradients_have_a_reason() {
     let file = layer(&json!({ "b_K": [0.5, 0.25, 0, 1] }), &json!({ "norm": "post", "norm_2": "post" }));
     let page = parse(&file).trace_backward(0).unwrap().to_html(&options(4));
-    let (en, ja) = ("softmax ignores such a shift", "ソフトマックスはその差に影響されない");
+    let (en, ja) = ("softmax ignores such a shift", "softmax はその差に影響されない");
     assert!(page.contains(en) && page.contains(ja));
     // Rotary positions turn the bias by each position.
     let file =

@@ -1,6 +1,6 @@
 //! Batches of sequences of similar length, in an order that depends on the seed.
 
-use crate::inference::batches_in_order;
+use crate::parallel_batches::batches_in_order;
 use crate::sorting;
 use chumoku_kernels::Philox;
 

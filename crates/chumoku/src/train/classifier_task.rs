@@ -10,11 +10,11 @@ use super::run_identity::sha256_of_numbers;
 use super::target::ClassifierTarget;
 use super::trainable::{Evaluation, StepContext, Trainable};
 use super::{DataShape, Plan, Rows, TrainEvent, TrainSettings, TrainingData, batches};
-use crate::inference::{self, InputFraming};
 use crate::lang::lang;
 use crate::lang::wording::{format_count, format_thousands};
 use crate::models::Classifier;
 use crate::ngram::NgramTarget;
+use crate::parallel_batches::{self, InputFraming};
 use crate::params::{ParamLayout, Params};
 use crate::pretrained::FineTuningBase;
 use crate::scoring::select_weights;
@@ -109,7 +109,7 @@ impl<'a, A: ClassifierTarget> ClassifierTask<'a, A> {
 
     /// Returns the logits of the validation rows.
     pub(super) fn held_out_logits(&self, params: &Params<f32>) -> Result<Array2<f32>> {
-        inference::logits(self.model, params, self.framed(), &self.valid_rows)
+        parallel_batches::logits(self.model, params, self.framed(), &self.valid_rows)
     }
 
     fn framed(&self) -> InputFraming<'_> {
@@ -296,7 +296,7 @@ impl<A: ClassifierTarget> Trainable for ClassifierTask<'_, A> {
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
         // Without validation rows, training rows are evaluated.
         let (tokens, rows) = self.rows_to_evaluate();
-        let logits = inference::logits(self.model, params, self.framed(), tokens)?;
+        let logits = parallel_batches::logits(self.model, params, self.framed(), tokens)?;
         Ok(A::evaluate(&logits, rows, self.data, !self.valid_rows.is_empty()))
     }
 

@@ -17,9 +17,9 @@ use super::{Blend, Plan, TrainEvent, TrainState, TrainingData};
 use crate::Error;
 use crate::ModelKind;
 use crate::Result;
-use crate::inference;
 use crate::models::Classifier;
 use crate::ngram::{NgramConfig, NgramModel, WarmStart};
+use crate::parallel_batches;
 use crate::prediction::target::PredictionTarget;
 use crate::scoring::Rows;
 use crate::text_models::classifier::ModelConfig;
@@ -214,7 +214,7 @@ pub(super) type LogOdds = Vec<Vec<f32>>;
 pub(super) fn log_odds<A: ClassifierTarget>(model: &TextClassifier, rows: &Rows<A>) -> Result<[LogOdds; 2]> {
     let texts = rows.texts();
     let tokens = model.tokenizer.encode_all(&texts)?;
-    let logits: Array2<f32> = inference::logits(&model.model, &model.params, model.framing(), &tokens)?;
+    let logits: Array2<f32> = parallel_batches::logits(&model.model, &model.params, model.framing(), &tokens)?;
     let attention: LogOdds = logits.rows().into_iter().map(|row| row.to_vec()).collect();
     if attention.iter().flatten().any(|z| z.is_nan()) {
         let problem = tr!(

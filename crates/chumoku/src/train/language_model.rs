@@ -14,9 +14,9 @@ use super::training::{RunContext, Training, held_out_part, write_folder};
 use super::weights_observer::ObservedNetwork;
 use super::{Freeze, LanguageScores, TrainEvent, TrainOptions, TrainSettings, batches};
 use crate::data::DocumentSplit;
-use crate::inference::{batches_by_length, map_batches};
 use crate::lang::lang;
 use crate::lang::wording::format_thousands;
+use crate::parallel_batches::{batches_by_length, map_batches};
 
 use crate::model_folder::{ModelIdentity, Snapshot, with_snapshot};
 use crate::models::{LanguageModel, LanguageModelConfig};

@@ -261,14 +261,15 @@ fn last_run() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model_folder::{CONFIG, LOCK, TOKENIZER, WEIGHTS, entry_names, write_files};
+    use crate::model_folder::{CONFIG, LOCK, TOKENIZER, WEIGHTS, entry_names};
 
     /// Writes a model whose files, except the configuration, hold these bytes.
     fn model(folder: &Path, bytes: &str) {
         let config = br#"{"model_type":"chumoku_text_classifier"}"#;
-        let file = |name| (name, bytes.as_bytes().to_vec());
         fs::create_dir_all(folder).unwrap();
-        write_files(folder, &[file(TOKENIZER), file(WEIGHTS), (CONFIG, config.to_vec())]).unwrap();
+        for (name, bytes) in [(TOKENIZER, bytes.as_bytes()), (WEIGHTS, bytes.as_bytes()), (CONFIG, config)] {
+            fs::write(folder.join(name), bytes).unwrap();
+        }
     }
 
     fn checkpoint(folder: &Path) {

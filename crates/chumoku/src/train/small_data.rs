@@ -17,9 +17,9 @@ use super::display_names::topic_label;
 use super::ensemble::TrainedEnsemble;
 use super::ngram_folds::{FOLDS, LogP, MIN_VALID_ROWS, NgramCrossValidation, merge_validation, needs_cross_validation};
 use super::run::run_in_memory;
-use crate::inference::{self, InputFraming};
 use crate::lang::lang;
 use crate::models::Classifier;
+use crate::parallel_batches::{self, InputFraming};
 use crate::prediction::abstention::AbstentionCalibration;
 use crate::prediction::decision_rule::DecisionRule;
 use crate::scoring::{AccuracyDifference, argmax, mean_loss, quick_scores};
@@ -157,7 +157,7 @@ impl RegressionCandidate {
         let mut params = start.params(model.layout(), options.seed)?;
         params.set_precision(network.plan.settings.precision);
         let framed = InputFraming { frame: network.tokenizer.special_tokens(), max_tokens: network.plan.max_tokens() };
-        let mut vectors = inference::vectors(&model, &params, framed, &tokens)?;
+        let mut vectors = parallel_batches::vectors(&model, &params, framed, &tokens)?;
         drop(params);
         // Scales vectors to a mean length of 1, so that C has the same meaning for all encoders.
         let square = vectors.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / vectors.nrows().max(1) as f64;

@@ -12,9 +12,9 @@ use super::training::{RunContext, Training, held_out_part, write_folder};
 use super::weights_observer::ObservedNetwork;
 use super::{TrainEvent, TrainSettings, TranslationScores, batches};
 use crate::data::{PairSplit, SentencePairs};
-use crate::inference::{batches_by_length, map_batches};
 use crate::lang::lang;
 use crate::lang::wording::{format_count, format_thousands};
+use crate::parallel_batches::{batches_by_length, map_batches};
 
 use crate::models::{TranslationBatch, Translator, TranslatorConfig, TranslatorOptions};
 use crate::nn::{AttentionOptions, EncoderConfig, LayerOptions, Mode, NormOrder, PositionKind};

@@ -14,7 +14,7 @@ pub(super) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     if !matches!(args.format(), TraceFormat::Text | TraceFormat::Html | TraceFormat::Json) {
         let problem = tr!(
             "--format: expected text, html or json for the saturation of softmax; --svg also draws it",
-            "--format: ソフトマックスの飽和の形式は text、html、json です。図は --svg で書き出せます"
+            "--format: softmax の飽和の形式は text、html、json です。図は --svg で書き出せます"
         );
         return Err(UsageError(problem).into());
     }

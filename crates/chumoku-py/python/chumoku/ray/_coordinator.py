@@ -55,12 +55,12 @@ class Coordinator:
         self._failures = 0
         self._failures_in_a_row = 0
         self._workers: list[_WorkerHandle] = []
-        self._news: list[str] = []
+        self._messages: list[str] = []
         self._terms: dict[str, Any] = {}
         self._weights: Any = None
         self._sum: Any = None
         self._reported_counts: set[int] = set()
-        self.seconds = {"steps": 0.0, "learning": 0.0}
+        self.seconds = {"steps": 0.0, "training": 0.0}
         self.steps = 0
 
     # ---- Worker management.
@@ -72,7 +72,7 @@ class Coordinator:
         actor = remote(
             num_cpus=self._cpus,
             max_restarts=0,
-            concurrency_groups={"waiting": 1, "learning": 1, "adding": 1},
+            concurrency_groups={"waiting": 1, "training": 1, "adding": 1},
             runtime_env={"env_vars": self._environment},
         )(TrainWorker)
         made = actor.remote(self._args, os.getcwd())
@@ -117,7 +117,7 @@ class Coordinator:
         self._start_worker()
 
     def _report(self, en: str, ja: str) -> None:
-        self._news.append(self._pick(en, ja))
+        self._messages.append(self._pick(en, ja))
 
     def _fail(self, en: str, ja: str) -> NoReturn:
         raise RuntimeError(self._pick(en, ja))
@@ -168,14 +168,14 @@ class Coordinator:
             self._admit_workers(0.5)
         # Workers that do not fit into the cluster may start hours later.
         nodes = [node for node in ray.nodes() if node["Alive"]]
-        room = sum(int(node["Resources"].get("CPU", 0) // self._cpus) for node in nodes)
+        capacity = sum(int(node["Resources"].get("CPU", 0) // self._cpus) for node in nodes)
         until = time.monotonic() + 60
-        while len(self._active_workers()) < min(self._wanted, room) and self._starting_workers() and time.monotonic() < until:
+        while len(self._active_workers()) < min(self._wanted, capacity) and self._starting_workers() and time.monotonic() < until:
             self._admit_workers(0.5)
 
     # ---- A training step.
 
-    def room(self, numbers: int) -> Any:
+    def weights_buffer(self, numbers: int) -> Any:
         """Returns the memory for the weights."""
         import numpy
 
@@ -184,7 +184,7 @@ class Coordinator:
             self._sum = numpy.empty(numbers, dtype=numpy.float32)
         return self._weights, memory_of(self._weights)
 
-    def learn(self, epoch: int, batch: int, step: int, parts: int) -> Any:
+    def train_step(self, epoch: int, batch: int, step: int, parts: int) -> Any:
         """Distributes a batch to the workers."""
         import ray
 
@@ -210,7 +210,7 @@ class Coordinator:
                 continue
         self.steps += 1
         self.seconds["steps"] += time.perf_counter() - began
-        self.seconds["learning"] += max(worker.busy for worker in self._workers)
+        self.seconds["training"] += max(worker.busy for worker in self._workers)
         return self._sum, memory_of(self._sum), whole
 
     def _try_step(self, weights: Any, hashed: str | None, at: tuple[int, int, int], parts: int) -> Any:
@@ -228,7 +228,7 @@ class Coordinator:
             for worker in self._active_workers():
                 if to_do and worker not in at_work:
                     part = to_do.popleft()
-                    call = worker.actor.learn.options(num_returns=1 + len(ends), concurrency_group="learning")
+                    call = worker.actor.train_micro_batch.options(num_returns=1 + len(ends), concurrency_group="training")
                     refs = call.remote(weights, hashed, at, part, ends)
                     running[refs[0]] = (worker, part, refs[1:])
             if not running:
@@ -294,10 +294,10 @@ class Coordinator:
         except ObjectLostError:
             raise _Lost from None
 
-    def news(self) -> list[str]:
+    def take_messages(self) -> list[str]:
         """Returns the messages since the last call."""
-        news, self._news = self._news, []
-        return news
+        messages, self._messages = self._messages, []
+        return messages
 
     def end(self) -> None:
         """Releases the workers."""

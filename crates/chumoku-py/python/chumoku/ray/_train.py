@@ -215,7 +215,7 @@ def _finish(coordinator: Coordinator, code: int, pick: Pick) -> int:
     seconds = coordinator.seconds
     if code == 0 and coordinator.steps:
         each = 1000 * seconds["steps"] / coordinator.steps
-        share = 100 * (1 - seconds["learning"] / seconds["steps"])
+        share = 100 * (1 - seconds["training"] / seconds["steps"])
         message = pick(
             f"workers   {each:.1f} ms a step, {share:.1f} % of it waiting and communication",
             f"分担 1 ステップ {each:.1f} ms、うち待ちと通信が {share:.1f} %",

@@ -88,7 +88,7 @@ class TrainWorker:
 
         return ray.get_runtime_context().get_node_id()
 
-    def learn(
+    def train_micro_batch(
         self, weights: Any, hashed: str | None, at: tuple[int, int, int], part: int, pieces: list[int]
     ) -> Any:
         """Trains on a micro-batch. Returns its output, and the gradient in slices that end at the given indices."""

@@ -6,11 +6,11 @@ use super::early_stopping::early_stop_epoch;
 use super::log::TrialLog;
 use super::loss_comparison::LossComparison;
 use crate::blend::Blend;
-use crate::inference;
 use crate::lang::wording::format_count;
 use crate::lang::{Lang, lang};
 use crate::model_folder::{TUNE, remove_work_folder};
 use crate::models::Classifier;
+use crate::parallel_batches;
 use crate::train::classifier_network::ClassifierNetwork;
 use crate::train::classifier_task::ClassifierTask;
 use crate::train::display_names::topic_label;
@@ -525,12 +525,12 @@ impl<'a> Search<'a> {
         if ended.interrupted {
             return Err(Error::Interrupted);
         }
-        let framed = inference::InputFraming {
+        let framed = parallel_batches::InputFraming {
             frame: network.tokenizer.special_tokens(),
             max_tokens: network.plan.max_tokens(),
         };
         let rows = network.tokenizer.encode_all(&self.data.valid.texts())?;
-        let logits = inference::logits(model, &ended.params().unfreeze(), framed, &rows)?;
+        let logits = parallel_batches::logits(model, &ended.params().unfreeze(), framed, &rows)?;
         Ok(logits.rows().into_iter().map(|row| log_softmax(&row.to_vec())).collect())
     }
 
