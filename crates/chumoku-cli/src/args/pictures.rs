@@ -406,6 +406,11 @@ impl ExplainArgs {
         }
     }
 
+    /// Returns true if the logit lens is shown: by `--lens`, in the JSON, or on the page.
+    pub(crate) fn needs_lens(&self) -> bool {
+        self.lens || self.json.is_some() || self.html.is_some()
+    }
+
     /// Returns true if a difference was requested.
     pub(crate) fn compares(&self) -> bool {
         self.compare_text.is_some() || self.compare_head.is_some() || self.compare_model.is_some()

@@ -138,7 +138,12 @@ fn patching_moves_the_first_token_that_differs() {
     let shown = place.run(&args).assert_success().stdout;
     assert!(shown.contains("Patching: from ") && shown.contains("The encoder is patched."), "{shown}");
     assert!(place.read("why.html").contains("\"patching\":{"));
-    place.run_rejected(&["explain", "marian", text, "--patch", text], &["the same translation"]);
+    place.run_rejected(&["explain", "marian", text, "--patch", text], &["both texts get the same translation"]);
+    // The target is given, so that it is not what the model writes for the text.
+    let target = of_other[..of_other.len() - 1].join(" ");
+    let same = ["explain", "marian", text, "--patch", other, "--target", &target];
+    place.run_rejected(&same, &["translates the other text as the given translation"]);
+    place.run_rejected(&[&["--lang", "ja"], &same[..]].concat(), &["指定した訳文"]);
     place.run_rejected(&["explain", "marian", text, "--patch", "t5 t9"], &["--align 1-2:1-2,4:3"]);
     explained(text, &[&["--patch", "t40 t41", "--align", "1:1,4:3"], &given[..]].concat());
 }

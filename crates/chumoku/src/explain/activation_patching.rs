@@ -12,7 +12,7 @@ use super::label_probability::LabelProbability;
 use super::logit_lens::{END_NAME, answer_probabilities};
 use super::patching::{AnswerPosition, Patching};
 use super::required_text::{empty_text_error, require_text};
-use crate::models::{EncoderRecording, ResidualReader, TaggedUnits};
+use crate::models::{ResidualReader, ResidualRecording, TaggedUnits};
 use crate::nn::Offsets;
 use crate::scoring::argmax;
 use crate::text_models::classifier::TextClassifier;
@@ -36,18 +36,18 @@ struct ComparedLogits {
 }
 
 impl ComparedLogits {
-    /// Compares the answers of both texts. If they are the same, compares that answer with the one that gains most on
-    /// it.
+    /// Compares the answers of both texts. If they are the same, compares that answer with the one whose distance to it
+    /// changes most, up or down.
     fn between(logits: &Array2<f32>) -> ComparedLogits {
         let [text, other] = [0, 1].map(|row| best(logits.row(row)));
         let toward = if text == other {
-            let gain = |class: usize| {
-                let of = |row: usize| logits[[row, class]] - logits[[row, text]];
-                (of(1) - of(0)).abs()
+            let change = |class: usize| {
+                let distance = |row: usize| logits[[row, class]] - logits[[row, text]];
+                (distance(1) - distance(0)).abs()
             };
             (0..logits.ncols())
                 .filter(|&class| class != text)
-                .max_by(|&a, &b| gain(a).total_cmp(&gain(b)))
+                .max_by(|&a, &b| change(a).total_cmp(&change(b)))
                 .unwrap_or(other)
         } else {
             other
@@ -154,7 +154,7 @@ impl PatchedTexts<'_> {
 /// Both texts in a network, with its logits for them: (2, answers).
 struct RecordedTexts<'a> {
     reader: ResidualReader<'a, f32>,
-    recordings: [EncoderRecording<f32>; 2],
+    recordings: [ResidualRecording<f32>; 2],
     logits: Array2<f32>,
 }
 
@@ -471,10 +471,19 @@ impl TextTranslator {
         };
         let targets = [translated(source, target)?, translated(other, None)?];
         let Some(index) = targets[0].iter().zip(&targets[1]).position(|(token, other)| token != other) else {
-            return Err(Error::Setting(tr!(
-                "patching: both texts get the same translation, so no site can change it; give a text with another translation",
-                "パッチング: 2 つのテキストの訳が同じため、訳を変える場所がありません。訳の異なるテキストを指定してください"
-            )));
+            return Err(Error::Setting(match target {
+                None => tr!(
+                    "patching: both texts get the same translation, so no site can change it; give a text with another \
+                     translation",
+                    "パッチング: 2 つのテキストの訳が同じため、訳を変える場所がありません。訳の異なるテキストを指定してください"
+                ),
+                Some(_) => tr!(
+                    "patching: the model translates the other text as the given translation (the target), so no site can change \
+                     it; give another translation, or a text with another translation",
+                    "パッチング: もう一方のテキストの訳が、指定した訳文（target）と同じため、訳を変える場所がありません。別の訳文か、訳の\
+                     異なるテキストを指定してください"
+                ),
+            }));
         };
         let before = &targets[0][..index];
         let prefix = [&[start], before].concat();
@@ -567,8 +576,11 @@ mod tests {
     }
 
     #[test]
-    fn the_same_answer_twice_is_compared_with_the_one_that_gains_most() {
+    fn the_same_answer_twice_is_compared_with_the_one_that_changes_most() {
         let compared = ComparedLogits::between(&ndarray::array![[3.0f32, 0.0, 1.0], [3.0, 2.0, 1.5]]);
         assert_eq!((compared.toward, compared.away), (1, Some(0)));
+        // The last answer loses 3 on the first, and the second gains 2.
+        let compared = ComparedLogits::between(&ndarray::array![[3.0f32, 0.0, 1.0], [4.0, 3.0, -1.0]]);
+        assert_eq!((compared.toward, compared.away), (2, Some(0)));
     }
 }

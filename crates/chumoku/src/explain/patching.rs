@@ -49,7 +49,8 @@ pub struct Patching {
     pub aligned: Vec<[usize; 2]>,
     /// The network's most probable answer to each text, with its probability.
     pub answers: [LabelProbability; 2],
-    /// The answer whose logit counts positively: that of the other text.
+    /// The answer whose logit counts positively: that of the other text. If both texts get the same answer, this is the one
+    /// whose distance to it changes most.
     pub toward: String,
     /// The answer whose logit is subtracted: that of the text. `None` for labels and numbers, which have a logit each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
