@@ -338,7 +338,7 @@ pub(crate) struct ExplainArgs {
     ///
     /// For models with a transformer that give answers. Each number says how far the answer moves: 0 leaves it as it is, 1
     /// gives the answer to the other text. For a tagger, this is the tag of the first word whose tag differs, or of the word
-    /// that --span names. For a translator, it is the first token that differs; its encoder is patched.
+    /// that --span names. For a translator, it is the first token that differs; its encoder and decoder are patched.
     #[arg(long, value_name = "TEXT", conflicts_with_all = COMPARE_ARGS)]
     pub(crate) patch: Option<String>,
     /// With --patch, the tokens of both texts that are aligned, from 1, such as 1-4:1-4,6:7

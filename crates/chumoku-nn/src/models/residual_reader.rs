@@ -80,7 +80,8 @@ pub(super) struct ReadOut<'a, T> {
 type ReadOutFunction<'a, T> = Box<dyn Fn(Array2<T>, &Offsets) -> Result<Array2<T>> + Sync + 'a>;
 
 impl<'a, T> ReadOut<'a, T> {
-    /// Builds the part of a model with so many answers. `logits` reads the residual stream before the final norm.
+    /// Builds the part of a model that has `answers` logits in a row. `logits` reads the residual stream before the final
+    /// norm.
     pub(super) fn new(
         answers: usize,
         logits: impl Fn(Array2<T>, &Offsets) -> Result<Array2<T>> + Sync + 'a,
@@ -88,7 +89,7 @@ impl<'a, T> ReadOut<'a, T> {
         ReadOut { logits: Box::new(logits), answers, decoded_tokens: 0 }
     }
 
-    /// Declares that a decoder follows, which reads so many tokens for each sequence.
+    /// Sets the number of tokens that a decoder reads for each sequence.
     pub(super) fn with_decoded_tokens(self, decoded_tokens: usize) -> ReadOut<'a, T> {
         ReadOut { decoded_tokens, ..self }
     }
@@ -154,8 +155,8 @@ impl SiteKind {
     const ALL: [SiteKind; 4] = [SiteKind::Residual, SiteKind::Heads, SiteKind::CrossHeads, SiteKind::FeedForward];
 }
 
-/// Returns the number of sequences that are patched together. Each has so many tokens in the layers and in a decoder
-/// that follows, and so many logits.
+/// Returns the number of sequences that are patched together, given the size of each: tokens in the layers, tokens in a
+/// decoder that follows, and logits.
 fn sequences_in_batch([tokens, decoded_tokens]: [usize; 2], logits: usize) -> usize {
     (PATCHED_TOKENS / tokens.max(decoded_tokens).max(1)).min(PATCHED_LOGITS / logits.max(1)).max(1)
 }

@@ -9,8 +9,8 @@
 
 use super::attention_collector::FramedText;
 use super::label_probability::LabelProbability;
-use super::logit_lens::{END_NAME, answer_probabilities};
-use super::patching::{AnswerPosition, Patching};
+use super::logit_lens::{END_NAME, START_NAME, answer_probabilities};
+use super::patching::{AnswerPosition, DecoderPatching, Patching};
 use super::required_text::{empty_text_error, require_text};
 use crate::models::{ResidualReader, ResidualRecording, TaggedUnits};
 use crate::nn::Offsets;
@@ -193,6 +193,7 @@ impl<'a> RecordedTexts<'a> {
             residual: sites.residual.concat(),
             heads: sites.heads.concat(),
             feed_forward: sites.feed_forward.concat(),
+            decoder: None,
         })
     }
 }
@@ -432,7 +433,8 @@ impl TextTranslator {
     /// Returns how far the translation moves toward that of `other`.
     ///
     /// The measure is the difference of logits of the first token that differs between both translations, given the
-    /// tokens before it. `target` is the translation of `source`, by default the model's own.
+    /// tokens before it. `target` is the translation of `source`, by default the model's own. Then patches every site of
+    /// the decoder, which reads these tokens, with its values for `other`.
     ///
     /// # Errors
     /// If a text is empty or cannot be tokenized, or the target is longer than the model's limit. If the sources have
@@ -499,7 +501,37 @@ impl TextTranslator {
         let compared = ComparedLogits { toward: written[1], away: Some(written[0]) };
         let found = recorded.patch(texts, positions, &compared, answers, |id| self.target_token_name(id))?;
         let position = AnswerPosition::Token { index, after: self.tokenizers.target.decode(before)? };
-        Ok(Patching { position: Some(position), ..found })
+        let differences = LogitDifferences::new(&compared, &recorded.logits)?;
+        let decoder = self.patch_decoder(ids.each_ref().map(Vec::as_slice), &prefix, &differences)?;
+        Ok(Patching { position: Some(position), decoder: Some(decoder), ..found })
+    }
+
+    /// Patches every site of the decoder that attends to the first source with its values for the second. It reads the
+    /// same tokens for both, so that positions correspond.
+    fn patch_decoder(
+        &self,
+        sources: [&[u32]; 2],
+        prefix: &[u32],
+        differences: &LogitDifferences<'_>,
+    ) -> Result<DecoderPatching> {
+        let (model, params) = (&self.model, &self.params);
+        let one = |ids: &[u32]| Offsets::from_lengths([ids.len()]);
+        let read = |source: &[u32]| -> Result<_> {
+            let reader = model.next_token_decoder_reader(params, model.encode(params, source, &one(source))?);
+            let recording = reader.record(model.embed_target(params, prefix, &one(prefix))?)?;
+            Ok((reader, recording))
+        };
+        let [(reader, text), (_, other)] = [read(sources[0])?, read(sources[1])?];
+        let positions: Vec<[usize; 2]> = (0..prefix.len()).map(|i| [i, i]).collect();
+        let sites = reader.patch([&text, &other], &positions, |logits| differences.effect(logits))?;
+        let names = prefix[1..].iter().map(|&id| self.target_token_name(id as usize));
+        Ok(DecoderPatching {
+            tokens: std::iter::once(START_NAME.to_owned()).chain(names).collect(),
+            residual: sites.residual.concat(),
+            heads: sites.heads.concat(),
+            cross_heads: sites.cross_heads.concat(),
+            feed_forward: sites.feed_forward.concat(),
+        })
     }
 }
 
@@ -563,13 +595,14 @@ mod tests {
             residual: [moved(&unpatched), moved(&ndarray::array![[0.5f32, 9.0, 2.5], [2.0, 0.0, 1.0]])].concat(),
             heads: moved(&ndarray::array![[2.0f32, 5.0, 0.0]]),
             feed_forward: moved(&unpatched),
+            decoder: None,
         };
         assert_eq!((patching.differences, patching.residual.as_slice()), ([-1.0, 5.0], &[0.0, 1.0, 0.5, 0.0][..]));
         // −1 becomes −2, and the other text has 5.
         assert_eq!(patching.heads, [-1.0 / 6.0]);
-        assert_eq!((patching.layers(), patching.heads_per_layer()), (1, 1));
+        assert_eq!((patching.sites().layers(), patching.sites().heads_per_layer()), (1, 1));
         assert!(patching.is_consistent(1, 1) && !patching.is_consistent(2, 1));
-        assert_eq!(patching.strongest(1), [PatchedSite::FeedForward { layer: 0, position: 1 }]);
+        assert_eq!(patching.sites().strongest(1), [PatchedSite::FeedForward { layer: 0, position: 1 }]);
         assert!(!patching.has_small_difference());
         let close = Patching { differences: [1.0, 1.09], ..patching };
         assert!(close.has_small_difference());

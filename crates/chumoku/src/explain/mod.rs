@@ -107,7 +107,7 @@ pub use label_probability::LabelProbability;
 pub use logit_lens::{LensAnswer, LogitLens};
 pub use loss::{AnswerGradients, LossTarget, RecordedLoss};
 pub use merges::merges_of;
-pub use patching::{AnswerPosition, PatchedSite, Patching, parse_aligned_tokens};
+pub use patching::{AnswerPosition, DecoderPatching, PatchedSite, Patching, SiteEffects, parse_aligned_tokens};
 pub use residual_norms::ResidualNorms;
 pub use roles::{HeadRole, HeadStatistics, role_rule};
 pub use spans::SpanQuery;

@@ -331,7 +331,7 @@ mod tests {
         let count = found.tokens.len();
         let changed: Vec<usize> = (0..count).filter(|&i| found.tokens[i] != found.other_tokens[i]).collect();
         assert!(!changed.is_empty() && changed.len() < count);
-        let moved = |depth, position| found.effect(PatchedSite::Residual { depth, position });
+        let moved = |depth, position| found.sites().effect(PatchedSite::Residual { depth, position });
         for i in 0..count {
             // Before the first layer, equal tokens at equal positions change nothing. After the last layer, the last
             // position is the whole difference.
