@@ -144,12 +144,12 @@ fn patching_moves_the_first_token_that_differs() {
     let residual = numbers("residual");
     assert_eq!(residual.len(), 2 * tokens);
     for (i, x) in residual.iter().enumerate() {
-        assert!((x - if i == residual.len() - 1 { 1.0 } else { 0.0 }).abs() < 1e-3, "{decoder}");
+        assert!((x - if i == residual.len() - 1 { 1.0 } else { 0.0 }).abs() < 1e-2, "{decoder}");
     }
     let cross = numbers("cross_heads");
     assert_eq!((numbers("heads").len(), cross.len(), numbers("feed_forward").len()), (4, 4, tokens));
     // In the only layer, self-attention has not read the source.
-    assert!(numbers("heads").iter().all(|x| x.abs() < 1e-3) && cross.iter().any(|x| x.abs() > 1e-3), "{decoder}");
+    assert!(numbers("heads").iter().all(|x| x.abs() < 1e-2) && cross.iter().any(|x| x.abs() > 1e-2), "{decoder}");
     let args = [&["explain", "marian", text, "--patch", other, "--html", "why.html"], &given[..]].concat();
     let shown = place.run(&args).assert_success().stdout;
     assert!(shown.contains("Patching: from ") && shown.contains("Encoder and decoder are patched."), "{shown}");
