@@ -1,7 +1,7 @@
 //! Explanations of answers: their numbers, and the pages that show them.
 
-use chumoku::explain::{Patching, TaggedText, parse_aligned_tokens, shorten_numbers};
-use chumoku::{Error, Lang};
+use chumoku::Lang;
+use chumoku::explain::{InnerSteps, TaggedText, parse_aligned_tokens, shorten_numbers};
 use chumoku_view::{Alignment, Explanation, alignment_to_html, from_json, tagged_to_html, to_html, to_json};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -16,44 +16,41 @@ pub(crate) fn parse_language(name: &str) -> PyResult<Lang> {
 #[derive(FromPyObject)]
 pub(crate) struct InnerStepOptions(Option<String>, Option<String>, Option<bool>);
 
-/// Checked options for steps inside the network.
-pub(crate) struct InnerSteps {
+/// The checked options, whose values [`InnerSteps`] borrows.
+pub(crate) struct CheckedSteps {
     /// The text whose values replace those of the explained one.
-    pub(crate) other: Option<String>,
+    patch: Option<String>,
     /// The aligned tokens of both texts.
-    pub(crate) aligned: Option<Vec<[usize; 2]>>,
+    aligned: Option<Vec<[usize; 2]>>,
     /// False to leave the logit lens out.
-    pub(crate) has_lens: bool,
+    has_lens: bool,
 }
 
 impl InnerStepOptions {
     /// Checks the options against a model, which may have no layers that read an answer.
-    pub(crate) fn check(self, has_readable_layers: bool) -> PyResult<InnerSteps> {
-        let InnerStepOptions(other, align, lens) = self;
+    pub(crate) fn check(self, has_readable_layers: bool) -> PyResult<CheckedSteps> {
+        let InnerStepOptions(patch, align, lens) = self;
         let wrong = |problem: String| PyValueError::new_err(problem);
-        let inside = [("patch", other.is_some()), ("lens", lens == Some(true))];
-        match inside.into_iter().find(|(_, is_given)| *is_given) {
+        let requested = [("patch", patch.is_some()), ("lens", lens == Some(true))];
+        match requested.into_iter().find(|(_, is_given)| *is_given) {
             Some((name, _)) if !has_readable_layers => {
                 return Err(wrong(format!("{name}: only for models with a transformer that give answers")));
             }
             _ => {}
         }
-        if align.is_some() && other.is_none() {
+        if align.is_some() && patch.is_none() {
             return Err(wrong("align: only with patch, the other text".to_owned()));
         }
         let aligned =
             align.map(|list| parse_aligned_tokens(&list).map_err(|problem| wrong(format!("align: {problem}"))));
-        Ok(InnerSteps { other, aligned: aligned.transpose()?, has_lens: lens.unwrap_or(true) })
+        Ok(CheckedSteps { patch, aligned: aligned.transpose()?, has_lens: lens.unwrap_or(true) })
     }
 }
 
-impl InnerSteps {
-    /// Calls `patch` with the other text and the aligned tokens, if patching is requested.
-    pub(crate) fn patch(
-        &self,
-        patch: impl FnOnce(&str, Option<&[[usize; 2]]>) -> Result<Patching, Error>,
-    ) -> Result<Option<Patching>, Error> {
-        self.other.as_ref().map(|other| patch(other, self.aligned.as_deref())).transpose()
+impl CheckedSteps {
+    /// Returns the requested steps.
+    pub(crate) fn requested(&self) -> InnerSteps<'_> {
+        InnerSteps { has_lens: self.has_lens, patch: self.patch.as_deref(), aligned: self.aligned.as_deref() }
     }
 }
 

@@ -105,14 +105,11 @@ impl Translator {
         text: String,
         target: Option<String>,
         name: String,
-        inside: InnerStepOptions,
+        steps: InnerStepOptions,
     ) -> PyResult<Page> {
-        let inside = inside.check(true)?;
+        let steps = steps.check(true)?;
         run_fallible(py, || {
-            let target = target.as_deref();
-            let mut alignment = self.0.explain(&text, target, &name)?;
-            alignment.patching = inside.patch(|other, aligned| self.0.patch(&text, other, target, aligned))?;
-            alignment.lens.take_if(|_| !inside.has_lens);
+            let alignment = self.0.explain_with_steps(&text, target.as_deref(), &name, &steps.requested())?;
             Ok(Page::from_alignment(alignment))
         })
     }
@@ -185,14 +182,9 @@ impl Generator {
     }
 
     /// Explains the next token of a text.
-    fn explain(&self, py: Python<'_>, text: String, name: String, inside: InnerStepOptions) -> PyResult<Page> {
-        let inside = inside.check(true)?;
-        run_fallible(py, || {
-            let mut explanation = self.0.explain(&text, &name)?;
-            explanation.patching = inside.patch(|other, aligned| self.0.patch(&text, other, aligned))?;
-            explanation.lens.take_if(|_| !inside.has_lens);
-            Ok(Page::from_explanation(explanation))
-        })
+    fn explain(&self, py: Python<'_>, text: String, name: String, steps: InnerStepOptions) -> PyResult<Page> {
+        let steps = steps.check(true)?;
+        run_fallible(py, || Ok(Page::from_explanation(self.0.explain_with_steps(&text, &name, &steps.requested())?)))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::models::{as_strs, output_rows, run_fallible};
 use crate::outputs::ReadPath;
 use chumoku::answers::{AbstentionThresholds, Answer, AnswerDecision, AnswerOptions};
 use chumoku::data::Span;
-use chumoku::explain::SpanQuery;
+use chumoku::explain::{AttributionMethod, SpanQuery};
 use chumoku::hierarchy::Hierarchy;
 use chumoku::onnx::export_classifier;
 use chumoku::train::SpanScores;
@@ -167,18 +167,15 @@ impl Classifier {
     }
 
     /// Explains the answer for a text; `name` is the displayed name of the model.
-    fn explain(&self, py: Python<'_>, text: String, name: String, inside: InnerStepOptions) -> PyResult<Page> {
-        let inside = inside.check(match &self.0 {
+    fn explain(&self, py: Python<'_>, text: String, name: String, steps: InnerStepOptions) -> PyResult<Page> {
+        let steps = steps.check(match &self.0 {
             ClassifierModel::Network(model) => model.config().model.backbone.transformer().is_some(),
             ClassifierModel::Ngrams(_) => false,
         })?;
         run_fallible(py, || match &self.0 {
             ClassifierModel::Network(model) => {
-                let mut explanation = model.explain(&text, &name)?;
-                let class = explanation.attribution.class.as_str();
-                explanation.patching =
-                    inside.patch(|other, aligned| model.patch(&text, other, Some(class), aligned))?;
-                explanation.lens.take_if(|_| !inside.has_lens);
+                let requested = (AttributionMethod::LeaveOneOut, None);
+                let explanation = model.explain_label(&text, &name, requested, &steps.requested(), &mut |_, _| {})?;
                 Ok(Page::from_explanation(explanation))
             }
             ClassifierModel::Ngrams(model) => {
@@ -276,15 +273,13 @@ impl Tagger {
         text: String,
         span: Option<(usize, usize, Option<String>)>,
         name: String,
-        inside: InnerStepOptions,
+        steps: InnerStepOptions,
     ) -> PyResult<Page> {
-        let inside = inside.check(self.0.has_network())?;
+        let steps = steps.check(self.0.has_network())?;
         let query = span.map(|(start, end, label)| SpanQuery { start, end, label });
         run_fallible(py, || {
-            let mut tagged = self.0.explain(&text, &name, query.as_ref(), &mut |_, _| {})?;
-            let character = query.as_ref().map(|span| span.start);
-            tagged.patching = inside.patch(|other, aligned| self.0.patch(&text, other, character, aligned))?;
-            tagged.lens.take_if(|_| !inside.has_lens);
+            let (query, steps) = (query.as_ref(), steps.requested());
+            let tagged = self.0.explain_with_steps(&text, &name, query, &steps, &mut |_, _| {})?;
             Ok(Page::from_spans(tagged, self.0.attention(&text, &name)?))
         })
     }

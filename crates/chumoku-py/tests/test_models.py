@@ -109,7 +109,7 @@ def test_translations_are_explained(translator):
     assert "four" in found.page("ja")
 
 
-def test_the_encoder_of_a_translator_is_patched(translator):
+def test_encoder_and_decoder_of_a_translator_are_patched(translator):
     found = translator.explain("four two one", patch="four one one", lens=True)
     count = len(found.patching["aligned"])
     layers = len(found.patching["feed_forward"]) // count
@@ -117,12 +117,20 @@ def test_the_encoder_of_a_translator_is_patched(translator):
     changed = [i for i, (a, b) in enumerate(zip(found.patching["tokens"], found.patching["other_tokens"])) if a != b]
     # Equal tokens change nothing before the first layer.
     assert changed and all(abs(x) < 1e-3 for i, x in enumerate(found.patching["residual"][:count]) if i not in changed)
+    decoder = found.patching["decoder"]
+    tokens = len(decoder["tokens"])
+    assert decoder["tokens"][0] == "[START]" and len(decoder["cross_heads"]) == len(decoder["heads"])
+    # Both read the same target tokens; after the last layer, the last one holds the answer.
+    assert all(abs(x) < 1e-3 for x in decoder["residual"][:tokens]) and abs(decoder["residual"][-1] - 1) < 1e-3
     assert '"patching":{' in found.page() and pickle.loads(pickle.dumps(found)).patching == found.patching
     assert translator.explain("four two one", lens=False).lens is None
     with pytest.raises(ValueError, match="the same translation"):
         translator.explain("four two one", patch="four two one")
     with pytest.raises(ValueError, match="the other text is empty"):
         translator.explain("four two one", patch=" ")
+    # The alignment is refused before the translation is explained, which is too long.
+    with pytest.raises(ValueError, match="align: "):
+        translator.explain("four two one", "4" * 999, patch="four one one", align="99:1")
 
 
 def test_generation(writer):

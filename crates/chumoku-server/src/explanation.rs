@@ -5,7 +5,7 @@ use crate::limits::Limits;
 use crate::model::{LoadedModel, ServerModel};
 use crate::request_error::{RequestError, Result};
 use chumoku::explain::{
-    Alignment, AttributionMethod, ExplainCost, Explanation, SpanQuery, TaggedText, shorten_numbers, to_json,
+    Alignment, AttributionMethod, ExplainCost, Explanation, InnerSteps, SpanQuery, TaggedText, shorten_numbers, to_json,
 };
 use chumoku::lang::lang;
 use chumoku::{NnError, TextTagger, tr};
@@ -46,51 +46,32 @@ enum ExplanationResult {
 }
 
 fn explain(loaded: &LoadedModel, request: &ExplainRequest) -> Result<ExplanationResult> {
-    let ExplainRequest { text, target, span, method, label, patch, has_lens, .. } = request;
+    let ExplainRequest { text, target, span, method, label, .. } = request;
     let (target, label, name) = (target.as_deref(), label.as_deref(), loaded.name.as_str());
-    let aligned = request.aligned.as_deref();
-    let mut explanation = match &loaded.model {
+    let (patch, aligned) = (request.patch.as_deref(), request.aligned.as_deref());
+    let steps = InnerSteps { has_lens: request.has_lens, patch, aligned };
+    let explanation = match &loaded.model {
         ServerModel::Classifier(model) => {
-            let mut explanation = model.explain_label(text, name, (*method, label), &mut |_, _| {})?;
+            let mut explanation = model.explain_label(text, name, (*method, label), &steps, &mut |_, _| {})?;
             explanation.attribution.curves = Some(model.curves(&explanation)?);
-            if let Some(other) = patch {
-                let class = explanation.attribution.class.as_str();
-                explanation.patching = Some(model.patch(text, other, Some(class), aligned)?);
-            }
             explanation
         }
         ServerModel::Ngrams(model) => {
             let ngrams = serde_json::to_value(model.ngram_effects_on_label(text, label)?).unwrap_or_default();
             return Ok(ExplanationResult::WithNgrams(Box::new(model.explain_label(text, name, label)?), ngrams));
         }
-        ServerModel::Generator(model) => {
-            let mut explanation = model.explain(text, name)?;
-            if let Some(other) = patch {
-                explanation.patching = Some(model.patch(text, other, aligned)?);
-            }
-            explanation
-        }
+        ServerModel::Generator(model) => model.explain_with_steps(text, name, &steps)?,
         ServerModel::Embedder(model) => model.explain(text, target, name)?,
         ServerModel::Translator(model) => {
-            let mut found = model.explain(text, target, name).map_err(target_error)?;
-            found.lens.take_if(|_| !has_lens);
-            if let Some(other) = patch {
-                found.patching = Some(model.patch(text, other, target, aligned)?);
-            }
+            let found = model.explain_with_steps(text, target, name, &steps).map_err(target_error)?;
             return Ok(ExplanationResult::Alignment(Box::new(found)));
         }
         ServerModel::Tagger(model) => {
             check_size(model, text, span.is_some())?;
-            let mut found = model.explain(text, name, span.as_ref(), &mut |_, _| {})?;
-            found.lens.take_if(|_| !has_lens);
-            if let Some(other) = patch {
-                let character = span.as_ref().map(|span| span.start);
-                found.patching = Some(model.patch(text, other, character, aligned)?);
-            }
+            let found = model.explain_with_steps(text, name, span.as_ref(), &steps, &mut |_, _| {})?;
             return Ok(ExplanationResult::Tagged(Box::new(found)));
         }
     };
-    explanation.lens.take_if(|_| !has_lens);
     Ok(ExplanationResult::Explanation(Box::new(explanation)))
 }
 

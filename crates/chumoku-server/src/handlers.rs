@@ -240,8 +240,8 @@ async fn explain(service: &Service, name: Option<&str>, request: RequestFields) 
         None => None,
     };
     let lens = request.flag("lens")?;
-    let inside = [("patch", patch.is_some()), ("lens", lens == Some(true))];
-    if let Some((field, _)) = inside.into_iter().find(|(_, is_given)| *is_given)
+    let requested = [("patch", patch.is_some()), ("lens", lens == Some(true))];
+    if let Some((field, _)) = requested.into_iter().find(|(_, is_given)| *is_given)
         && !loaded.model.has_readable_layers()
     {
         return Err(RequestError::invalid(tr!(

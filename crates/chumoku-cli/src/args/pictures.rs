@@ -338,8 +338,8 @@ pub(crate) struct ExplainArgs {
     ///
     /// For classifiers, taggers, language models and translators with a transformer. Each number says how far the answer
     /// moves: 0 leaves it as it is, 1 gives the answer to the other text. For a tagger, the answer is the tag of one word:
-    /// the first whose tag differs, or the one that --span names. For a translator, it is the first token that differs; the
-    /// encoder is patched.
+    /// the first whose tag differs, or the one that --span names. For a translator, it is the first token that differs;
+    /// encoder and decoder are patched.
     #[arg(long, value_name = "TEXT", conflicts_with_all = COMPARE_ARGS)]
     pub(crate) patch: Option<String>,
     /// With --patch, the tokens of both texts that are aligned, from 1, such as 1-4:1-4,6:7
@@ -405,6 +405,11 @@ impl ExplainArgs {
             ))),
             None => Ok(()),
         }
+    }
+
+    /// Returns true if the logit lens is shown: by `--lens`, in the JSON, or on the page.
+    pub(crate) fn needs_lens(&self) -> bool {
+        self.lens || self.json.is_some() || self.html.is_some()
     }
 
     /// Returns true if a difference was requested.

@@ -134,11 +134,34 @@ fn patching_moves_the_first_token_that_differs() {
     // The encoder has two layers, the decoder one.
     assert_eq!((residual.len(), numbers("feed_forward").len()), (12, 8));
     assert!(numbers("heads").iter().any(|x| x.abs() > 1e-4), "{patching}");
+    // The decoder reads the same tokens for both texts, so that their embeddings move nothing. After its last layer, the
+    // last token alone is read.
+    let decoder = &patching["decoder"];
+    let numbers =
+        |name: &str| -> Vec<f64> { decoder[name].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect() };
+    let tokens = decoder["tokens"].as_array().unwrap().len();
+    assert_eq!((tokens, decoder["tokens"][0].as_str()), (index + 1, Some("[START]")));
+    let residual = numbers("residual");
+    assert_eq!(residual.len(), 2 * tokens);
+    for (i, x) in residual.iter().enumerate() {
+        assert!((x - if i == residual.len() - 1 { 1.0 } else { 0.0 }).abs() < 1e-2, "{decoder}");
+    }
+    let cross = numbers("cross_heads");
+    assert_eq!((numbers("heads").len(), cross.len(), numbers("feed_forward").len()), (4, 4, tokens));
+    // In the only layer, self-attention has not read the source.
+    assert!(numbers("heads").iter().all(|x| x.abs() < 1e-2) && cross.iter().any(|x| x.abs() > 1e-2), "{decoder}");
     let args = [&["explain", "marian", text, "--patch", other, "--html", "why.html"], &given[..]].concat();
     let shown = place.run(&args).assert_success().stdout;
-    assert!(shown.contains("Patching: from ") && shown.contains("The encoder is patched."), "{shown}");
-    assert!(place.read("why.html").contains("\"patching\":{"));
-    place.run_rejected(&["explain", "marian", text, "--patch", text], &["the same translation"]);
+    assert!(shown.contains("Patching: from ") && shown.contains("Encoder and decoder are"), "{shown}");
+    assert!(shown.contains("Output of each head of cross-attention"), "{shown}");
+    let page = place.read("why.html");
+    assert!(page.contains("\"patching\":{") && page.contains("\"cross_heads\":["));
+    place.run_rejected(&["explain", "marian", text, "--patch", text], &["both texts get the same translation"]);
+    // The target is given, so that it is not what the model writes for the text.
+    let target = of_other[..of_other.len() - 1].join(" ");
+    let same = ["explain", "marian", text, "--patch", other, "--target", &target];
+    place.run_rejected(&same, &["translates the other text as the given translation"]);
+    place.run_rejected(&[&["--lang", "ja"], &same[..]].concat(), &["指定した訳文"]);
     place.run_rejected(&["explain", "marian", text, "--patch", "t5 t9"], &["--align 1-2:1-2,4:3"]);
     explained(text, &[&["--patch", "t40 t41", "--align", "1:1,4:3"], &given[..]].concat());
 }

@@ -308,6 +308,9 @@ fn check_patching(place: &TestDir, found: &Value) {
     place.run_rejected(&["explain", "model", TEXT, "--patch", TEXT], &["answers both texts alike"]);
     place.run_rejected(&["explain", "model", TEXT, "--patch", "Rome"], &["--align"]);
     place.run_rejected(&["explain", "model", TEXT, "--patch", &other, "--align", "1:1"], &["aligned"]);
+    // The alignment is refused before the span is looked for.
+    let wrong = ["--align", "99:1", "--span", "0:9999"];
+    place.run_rejected(&[&["explain", "model", TEXT, "--patch", &other], &wrong[..]].concat(), &["align: "]);
 }
 
 /// For parts of speech, each word is a span; for Japanese, words are segmented.

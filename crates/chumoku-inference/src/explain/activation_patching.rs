@@ -9,10 +9,10 @@
 
 use super::attention_collector::FramedText;
 use super::label_probability::LabelProbability;
-use super::logit_lens::{END_NAME, answer_probabilities};
-use super::patching::{AnswerPosition, Patching};
+use super::logit_lens::{END_NAME, START_NAME, answer_probabilities};
+use super::patching::{AnswerPosition, DecoderPatching, Patching};
 use super::required_text::{empty_text_error, require_text};
-use crate::models::{EncoderRecording, ResidualReader, TaggedUnits};
+use crate::models::{ResidualReader, ResidualRecording, TaggedUnits};
 use crate::nn::Offsets;
 use crate::scoring::argmax;
 use crate::text_models::classifier::TextClassifier;
@@ -36,18 +36,18 @@ struct ComparedLogits {
 }
 
 impl ComparedLogits {
-    /// Compares the answers of both texts. If they are the same, compares that answer with the one that gains most on
-    /// it.
+    /// Compares the answers of both texts. If they are the same, compares that answer with the one whose distance to it
+    /// changes most, up or down.
     fn between(logits: &Array2<f32>) -> ComparedLogits {
         let [text, other] = [0, 1].map(|row| best(logits.row(row)));
         let toward = if text == other {
-            let gain = |class: usize| {
-                let of = |row: usize| logits[[row, class]] - logits[[row, text]];
-                (of(1) - of(0)).abs()
+            let change = |class: usize| {
+                let distance = |row: usize| logits[[row, class]] - logits[[row, text]];
+                (distance(1) - distance(0)).abs()
             };
             (0..logits.ncols())
                 .filter(|&class| class != text)
-                .max_by(|&a, &b| gain(a).total_cmp(&gain(b)))
+                .max_by(|&a, &b| change(a).total_cmp(&change(b)))
                 .unwrap_or(other)
         } else {
             other
@@ -154,7 +154,7 @@ impl PatchedTexts<'_> {
 /// Both texts in a network, with its logits for them: (2, answers).
 struct RecordedTexts<'a> {
     reader: ResidualReader<'a, f32>,
-    recordings: [EncoderRecording<f32>; 2],
+    recordings: [ResidualRecording<f32>; 2],
     logits: Array2<f32>,
 }
 
@@ -193,6 +193,7 @@ impl<'a> RecordedTexts<'a> {
             residual: sites.residual.concat(),
             heads: sites.heads.concat(),
             feed_forward: sites.feed_forward.concat(),
+            decoder: None,
         })
     }
 }
@@ -432,7 +433,8 @@ impl TextTranslator {
     /// Returns how far the translation moves toward that of `other`.
     ///
     /// The measure is the difference of logits of the first token that differs between both translations, given the
-    /// tokens before it. `target` is the translation of `source`, by default the model's own.
+    /// tokens before it. `target` is the translation of `source`, by default the model's own. Then patches every site of
+    /// the decoder, which reads these tokens, with its values for `other`.
     ///
     /// # Errors
     /// If a text is empty or cannot be tokenized, or the target is longer than the model's limit. If the sources have
@@ -471,10 +473,19 @@ impl TextTranslator {
         };
         let targets = [translated(source, target)?, translated(other, None)?];
         let Some(index) = targets[0].iter().zip(&targets[1]).position(|(token, other)| token != other) else {
-            return Err(Error::Setting(tr!(
-                "patching: both texts get the same translation, so no place can change it; give a text with another translation",
-                "パッチング: 2 つのテキストの訳が同じため、訳を変える場所がありません。訳の異なるテキストを指定してください"
-            )));
+            return Err(Error::Setting(match target {
+                None => tr!(
+                    "patching: both texts get the same translation, so no place can change it; give a text with another \
+                     translation",
+                    "パッチング: 2 つのテキストの訳が同じため、訳を変える場所がありません。訳の異なるテキストを指定してください"
+                ),
+                Some(_) => tr!(
+                    "patching: the model translates the other text as the given translation (the target), so no place can change \
+                     it; give another translation, or a text with another translation",
+                    "パッチング: もう一方のテキストの訳が、指定した訳文（target）と同じため、訳を変える場所がありません。別の訳文か、訳の\
+                     異なるテキストを指定してください"
+                ),
+            }));
         };
         let before = &targets[0][..index];
         let prefix = [&[start], before].concat();
@@ -490,7 +501,37 @@ impl TextTranslator {
         let compared = ComparedLogits { toward: written[1], away: Some(written[0]) };
         let found = recorded.patch(texts, positions, &compared, answers, |id| self.target_token_name(id))?;
         let position = AnswerPosition::Token { index, after: self.tokenizers.target.decode(before)? };
-        Ok(Patching { position: Some(position), ..found })
+        let differences = LogitDifferences::new(&compared, &recorded.logits)?;
+        let decoder = self.patch_decoder(ids.each_ref().map(Vec::as_slice), &prefix, &differences)?;
+        Ok(Patching { position: Some(position), decoder: Some(decoder), ..found })
+    }
+
+    /// Patches every site of the decoder that attends to the first source with its values for the second. It reads the
+    /// same tokens for both, so that positions correspond.
+    fn patch_decoder(
+        &self,
+        sources: [&[u32]; 2],
+        prefix: &[u32],
+        differences: &LogitDifferences<'_>,
+    ) -> Result<DecoderPatching> {
+        let (model, params) = (&self.model, &self.params);
+        let one = |ids: &[u32]| Offsets::from_lengths([ids.len()]);
+        let read = |source: &[u32]| -> Result<_> {
+            let reader = model.next_token_decoder_reader(params, model.encode(params, source, &one(source))?);
+            let recording = reader.record(model.embed_target(params, prefix, &one(prefix))?)?;
+            Ok((reader, recording))
+        };
+        let [(reader, text), (_, other)] = [read(sources[0])?, read(sources[1])?];
+        let positions: Vec<[usize; 2]> = (0..prefix.len()).map(|i| [i, i]).collect();
+        let sites = reader.patch([&text, &other], &positions, |logits| differences.effect(logits))?;
+        let names = prefix[1..].iter().map(|&id| self.target_token_name(id as usize));
+        Ok(DecoderPatching {
+            tokens: std::iter::once(START_NAME.to_owned()).chain(names).collect(),
+            residual: sites.residual.concat(),
+            heads: sites.heads.concat(),
+            cross_heads: sites.cross_heads.concat(),
+            feed_forward: sites.feed_forward.concat(),
+        })
     }
 }
 
@@ -554,21 +595,25 @@ mod tests {
             residual: [moved(&unpatched), moved(&ndarray::array![[0.5f32, 9.0, 2.5], [2.0, 0.0, 1.0]])].concat(),
             heads: moved(&ndarray::array![[2.0f32, 5.0, 0.0]]),
             feed_forward: moved(&unpatched),
+            decoder: None,
         };
         assert_eq!((patching.differences, patching.residual.as_slice()), ([-1.0, 5.0], &[0.0, 1.0, 0.5, 0.0][..]));
         // −1 becomes −2, and the other text has 5.
         assert_eq!(patching.heads, [-1.0 / 6.0]);
-        assert_eq!((patching.layers(), patching.heads_per_layer()), (1, 1));
+        assert_eq!((patching.sites().layers(), patching.sites().heads_per_layer()), (1, 1));
         assert!(patching.is_consistent(1, 1) && !patching.is_consistent(2, 1));
-        assert_eq!(patching.strongest(1), [PatchedSite::FeedForward { layer: 0, position: 1 }]);
+        assert_eq!(patching.sites().strongest(1), [PatchedSite::FeedForward { layer: 0, position: 1 }]);
         assert!(!patching.has_small_difference());
         let close = Patching { differences: [1.0, 1.09], ..patching };
         assert!(close.has_small_difference());
     }
 
     #[test]
-    fn the_same_answer_twice_is_compared_with_the_one_that_gains_most() {
+    fn the_same_answer_twice_is_compared_with_the_one_that_changes_most() {
         let compared = ComparedLogits::between(&ndarray::array![[3.0f32, 0.0, 1.0], [3.0, 2.0, 1.5]]);
         assert_eq!((compared.toward, compared.away), (1, Some(0)));
+        // The last answer loses 3 on the first, and the second gains 2.
+        let compared = ComparedLogits::between(&ndarray::array![[3.0f32, 0.0, 1.0], [4.0, 3.0, -1.0]]);
+        assert_eq!((compared.toward, compared.away), (2, Some(0)));
     }
 }

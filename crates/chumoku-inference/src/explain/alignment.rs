@@ -32,7 +32,7 @@ pub struct Alignment {
     /// The target tokens that the output layer reads after each layer of the decoder, given the words before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lens: Option<LogitLens>,
-    /// How far the translation moves when values inside the encoder are those of another source.
+    /// How far the translation moves when values of the encoder or the decoder are those for another source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patching: Option<Patching>,
     /// The words of the source. The last is the special end token.

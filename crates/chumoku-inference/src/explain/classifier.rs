@@ -6,6 +6,7 @@ use super::columns;
 use super::explanation::{
     EnsembleHeadAblation, EnsembleMembers, Explanation, ExplanationKind, HeadAblation, Truncation, Word, WordPiece,
 };
+use super::inner_steps::InnerSteps;
 use super::integrated_gradients::PathIntegrator;
 use super::label_probability::LabelProbability;
 use super::required_text::require_text;
@@ -119,26 +120,28 @@ impl TextClassifier {
         method: AttributionMethod,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Explanation> {
-        self.explain_label(text, name, (method, None), progress)
+        self.explain_label(text, name, (method, None), &InnerSteps::default(), progress)
     }
 
     /// Explains like `TextClassifier::explain_with_method`, for a label of a multi-label model instead of the most
-    /// probable one.
+    /// probable one. `steps` requests the logit lens and patching.
     ///
     /// # Errors
-    /// As for [`TextClassifier::explain`], and if the model is not a multi-label model or there is no label with this
-    /// name.
+    /// As for [`TextClassifier::explain`] and [`TextClassifier::patch`], and if the model is not a multi-label model or
+    /// there is no label with this name.
     pub fn explain_label(
         &self,
         text: &str,
         name: &str,
         (method, label): (AttributionMethod, Option<&str>),
+        steps: &InnerSteps<'_>,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Explanation> {
         let own = self.text_without_columns(text);
         require_text(own)?;
         let requested =
             label.map(|label| self.config.target.label_to_explain(&self.config.labels, label)).transpose()?;
+        let patching = steps.patch(|other, aligned| self.patch(text, other, label, aligned))?;
         let found = self.word_effects(text, requested, method, progress)?;
         let TextEffects { words: all_words, prediction: whole, class, effects, integral } = found;
         let FramedText { ids, spans: words, tokens, special_names: around, tokens_of_text } =
@@ -210,7 +213,10 @@ impl TextClassifier {
             })
         });
         let without = without.collect::<Result<_>>()?;
-        let (lens, residual_path) = self.inner_steps(&ids, class, &order)?.unzip();
+        let recording = self.record_residual(&ids)?;
+        let lens = recording.as_ref().filter(|_| steps.has_lens);
+        let lens = lens.map(|recording| self.logit_lens(recording, class, &order)).transpose()?;
+        let residual_path = recording.map(|recording| self.residual_norms(&ids, &recording)).transpose()?;
         let plain = words.iter().map(|word| display_word(text, word, &self.tokenizer));
         let pieces = tokens.iter().enumerate().flat_map(|(word, tokens)| tokens.clone().map(move |t| (word, t)));
         Ok(Explanation {
@@ -249,7 +255,7 @@ impl TextClassifier {
             prompt_words: None,
             lens,
             residual_path,
-            patching: None,
+            patching,
         })
     }
 

@@ -192,6 +192,10 @@ impl TextTranslator {
         let length = written.max(self.max_target_tokens(tokens[1])) + 1;
         let sizes = CountConfig { target_length: Some(length), ..CountConfig::for_translator(model) };
         let mut cost = patching_cost(sizes, [model.encoder.num_layers, model.encoder.num_heads], tokens);
+        // The sites of the decoder: self-attention, cross-attention, and each token of the target.
+        let [layers, heads] = [model.num_decoder_layers, model.decoder_num_heads()];
+        let sites = 2 * layers * heads + (2 * layers + 1) * length;
+        cost += ExplainCost { multiply_adds: multiply_adds_of_passes(sizes, sites, tokens[0]), numbers: sites as u128 };
         cost.multiply_adds += multiply_adds_of_passes(sizes, 2 * BEAM_HYPOTHESES, tokens[0].max(tokens[1]));
         Ok(cost)
     }

@@ -22,6 +22,7 @@
 //! - `faithfulness`: comparison of methods over many texts
 //! - `forward_trace`: the computation behind a vector or answer
 //! - `highlighted`: words with their effects
+//! - `inner_steps`: requests for the logit lens and patching
 //! - `integrated_gradients`: integrated gradients
 //! - `json`: explanations as JSON
 //! - `label_and_number_errors`: most confident wrong labels and numbers
@@ -59,6 +60,7 @@ mod explanation;
 mod faithfulness;
 mod forward_trace;
 mod highlighted;
+mod inner_steps;
 mod integrated_gradients;
 mod json;
 mod label_and_number_errors;
@@ -99,12 +101,13 @@ pub use explanation::{
 pub use faithfulness::{Faithfulness, MeanInterval, MethodFaithfulness};
 pub use forward_trace::{ForwardTrace, RecordedAnswer, RecordedDense, RecordedVector};
 pub use highlighted::HighlightedWord;
+pub use inner_steps::InnerSteps;
 pub use json::{from_json, json_number, shorten_numbers, to_json};
 pub use label_probability::LabelProbability;
 pub use logit_lens::{LensAnswer, LogitLens};
 pub use loss::{AnswerGradients, LossTarget, RecordedLoss};
 pub use merges::merges_of;
-pub use patching::{AnswerPosition, PatchedSite, Patching, parse_aligned_tokens};
+pub use patching::{AnswerPosition, DecoderPatching, PatchedSite, Patching, SiteEffects, parse_aligned_tokens};
 pub use residual_norms::ResidualNorms;
 pub use roles::{HeadRole, HeadStatistics, role_rule};
 pub use spans::SpanQuery;

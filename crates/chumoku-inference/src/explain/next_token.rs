@@ -4,6 +4,7 @@ use super::attention_collector::AttentionCollector;
 use super::attribution::Attribution;
 use super::classifier::JOINING;
 use super::explanation::{Explanation, ExplanationKind, HeadAblation, Truncation, Word, WordPiece};
+use super::inner_steps::InnerSteps;
 use super::label_probability::LabelProbability;
 use super::required_text::require_text;
 use crate::nn::Offsets;
@@ -68,11 +69,17 @@ impl TextGenerator {
     }
 
     /// Lets the model write at most `tokens` tokens after `prompt`, always the most probable one. Explains the whole text
-    /// like [`TextGenerator::explain`]. [`Explanation::prompt_words`] tells where the model's own words start.
+    /// like [`TextGenerator::explain_with_steps`]. [`Explanation::prompt_words`] tells where the model's own words start.
     ///
     /// # Errors
-    /// As for [`TextGenerator::explain`].
-    pub fn explain_continuation(&self, prompt: &str, tokens: usize, name: &str) -> Result<Explanation> {
+    /// As for [`TextGenerator::explain_with_steps`].
+    pub fn explain_continuation(
+        &self,
+        prompt: &str,
+        tokens: usize,
+        name: &str,
+        steps: &InnerSteps<'_>,
+    ) -> Result<Explanation> {
         require_text(prompt)?;
         let mut text = prompt.to_owned();
         let mut greedy = Sampling::default();
@@ -81,7 +88,7 @@ impl TextGenerator {
             text += piece;
             ControlFlow::Continue(())
         })?;
-        let mut explanation = self.explain(&text, name)?;
+        let mut explanation = self.explain_with_steps(&text, name, steps)?;
         // Words that start in the continuation; the search goes from the end, because long texts lose their start.
         let (mut end, mut count) = (text.len(), explanation.words.len());
         for word in explanation.words.iter().rev().filter(|word| !word.special) {
@@ -106,7 +113,16 @@ impl TextGenerator {
     /// # Errors
     /// If the text is empty, or cannot be tokenized.
     pub fn explain(&self, text: &str, name: &str) -> Result<Explanation> {
+        self.explain_with_steps(text, name, &InnerSteps::default())
+    }
+
+    /// Explains like [`TextGenerator::explain`]. `steps` requests the logit lens and patching.
+    ///
+    /// # Errors
+    /// As for [`TextGenerator::explain`] and [`TextGenerator::patch`].
+    pub fn explain_with_steps(&self, text: &str, name: &str, steps: &InnerSteps<'_>) -> Result<Explanation> {
         require_text(text)?;
+        let patching = steps.patch(|other, aligned| self.patch(text, other, aligned))?;
         let encoded = self.tokenizer.encode(text)?;
         let limit = self.config.model.max_length;
         // The special tokens before a text are read too, unless the text fills the context.
@@ -164,7 +180,9 @@ impl TextGenerator {
             })
         });
         let without = without.collect::<Result<_>>()?;
-        let (lens, residual_path) = self.inner_steps(&ids)?;
+        let recording = self.record_residual(&ids)?;
+        let lens = steps.has_lens.then(|| self.logit_lens(&ids, &recording)).transpose()?;
+        let residual_path = self.residual_norms(&ids, &recording)?;
         let special = has_boundary.then(|| Word { text: label(frame[0] as usize), special: true });
         let plain = words.iter().map(|word| Word { text: text[word.bytes.clone()].into(), special: false });
         let pieces = tokens.iter().enumerate().flat_map(|(word, tokens)| tokens.clone().map(move |t| (word, t)));
@@ -205,9 +223,9 @@ impl TextGenerator {
             },
             columns: Vec::new(),
             prompt_words: None,
-            lens: Some(lens),
+            lens,
             residual_path: Some(residual_path),
-            patching: None,
+            patching,
         })
     }
 }
@@ -275,10 +293,22 @@ mod tests {
     }
 
     #[test]
+    fn a_wrong_alignment_is_refused_before_the_explanation() {
+        let mut of = generator(99);
+        let steps = InnerSteps { patch: Some("ab ce q"), aligned: Some(&[[0, 99]]), ..InnerSteps::default() };
+        assert!(of.explain_with_steps("ab cd q", "m", &InnerSteps::NONE).unwrap().lens.is_none());
+        // The model cannot be explained, as its logits are not finite.
+        of.params.values_mut().fill(f32::NAN);
+        assert!(of.explain("ab cd q", "m").is_err());
+        let refused = of.explain_with_steps("ab cd q", "m", &steps).unwrap_err().to_string();
+        assert!(refused.contains("align: "), "{refused}");
+    }
+
+    #[test]
     fn words_that_the_model_wrote_follow_those_of_the_prompt() {
         let of = generator(99);
         let prompt = "ab cd q";
-        let e = of.explain_continuation(prompt, 5, "m").unwrap();
+        let e = of.explain_continuation(prompt, 5, "m", &InnerSteps::default()).unwrap();
         e.validate().unwrap();
         assert!(e.text.starts_with(prompt) && e.text.len() > prompt.len(), "{}", e.text);
         let own = e.prompt_words.unwrap();
@@ -301,7 +331,7 @@ mod tests {
         let count = found.tokens.len();
         let changed: Vec<usize> = (0..count).filter(|&i| found.tokens[i] != found.other_tokens[i]).collect();
         assert!(!changed.is_empty() && changed.len() < count);
-        let moved = |depth, position| found.effect(PatchedSite::Residual { depth, position });
+        let moved = |depth, position| found.sites().effect(PatchedSite::Residual { depth, position });
         for i in 0..count {
             // Before the first layer, equal tokens at equal positions change nothing. After the last layer, the last
             // position is the whole difference.

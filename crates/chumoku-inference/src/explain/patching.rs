@@ -49,7 +49,8 @@ pub struct Patching {
     pub aligned: Vec<[usize; 2]>,
     /// The network's most probable answer to each text, with its probability.
     pub answers: [LabelProbability; 2],
-    /// The answer whose logit counts positively: that of the other text.
+    /// The answer whose logit counts positively: that of the other text. If both texts get the same answer, this is the one
+    /// whose distance to it changes most.
     pub toward: String,
     /// The answer whose logit is subtracted: that of the text. `None` for labels and numbers, which have a logit each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,6 +66,43 @@ pub struct Patching {
     pub heads: Vec<f32>,
     /// The output of the feed-forward network at each position: (layers, positions).
     pub feed_forward: Vec<f32>,
+    /// The sites of the decoder. `None` for all models but translators, whose other sites are those of the encoder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decoder: Option<DecoderPatching>,
+}
+
+/// The change of a translator's answer when each site of its decoder has the values for the other text.
+///
+/// The decoder reads the same tokens for both texts, and attends to the one or the other. The numbers are on the scale
+/// of [`Patching`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DecoderPatching {
+    /// The tokens that the decoder reads: its start token, and the translation before the first difference.
+    pub tokens: Vec<String>,
+    /// The residual stream at each token, before each layer and after the last: (layers + 1, tokens).
+    pub residual: Vec<f32>,
+    /// The output of each head of self-attention at all tokens together: (layers, heads).
+    pub heads: Vec<f32>,
+    /// The output of each head of cross-attention at all tokens together: (layers, heads).
+    pub cross_heads: Vec<f32>,
+    /// The output of the feed-forward network at each token: (layers, tokens).
+    pub feed_forward: Vec<f32>,
+}
+
+/// The effects of patching the sites of one stack of layers. The arrays are those of [`Patching`] or
+/// [`DecoderPatching`].
+#[derive(Clone, Copy, Debug)]
+pub struct SiteEffects<'a> {
+    /// The number of patched positions.
+    pub positions: usize,
+    /// The residual stream: (layers + 1, positions).
+    pub residual: &'a [f32],
+    /// The heads of self-attention: (layers, heads).
+    pub heads: &'a [f32],
+    /// The heads of cross-attention: (layers, heads). Empty without cross-attention.
+    pub cross_heads: &'a [f32],
+    /// The feed-forward networks: (layers, positions).
+    pub feed_forward: &'a [f32],
 }
 
 /// The kind of site with its numbers, for lists of the strongest sites.
@@ -74,11 +112,18 @@ pub enum PatchedSite {
     Residual {
         /// The number of layers that ran before.
         depth: usize,
-        /// The index in [`Patching::aligned`].
+        /// The index of the patched position.
         position: usize,
     },
-    /// The output of a head.
+    /// The output of a head of self-attention.
     Head {
+        /// The layer, from 0.
+        layer: usize,
+        /// The head, from 0.
+        head: usize,
+    },
+    /// The output of a head of cross-attention.
+    CrossHead {
         /// The layer, from 0.
         layer: usize,
         /// The head, from 0.
@@ -88,7 +133,7 @@ pub enum PatchedSite {
     FeedForward {
         /// The layer, from 0.
         layer: usize,
-        /// The index in [`Patching::aligned`].
+        /// The index of the patched position.
         position: usize,
     },
 }
@@ -122,17 +167,91 @@ pub fn parse_aligned_tokens(list: &str) -> Result<Vec<[usize; 2]>, String> {
     Ok(pairs)
 }
 
-impl Patching {
+impl SiteEffects<'_> {
     /// Returns the effect of patching a site.
     ///
     /// # Panics
     /// If there is no such site.
     #[must_use]
     pub fn effect(&self, site: PatchedSite) -> f32 {
+        let of_head = |layer: usize, head: usize| layer * self.heads_per_layer() + head;
         match site {
-            PatchedSite::Residual { depth, position } => self.residual[depth * self.aligned.len() + position],
-            PatchedSite::Head { layer, head } => self.heads[layer * self.heads_per_layer() + head],
-            PatchedSite::FeedForward { layer, position } => self.feed_forward[layer * self.aligned.len() + position],
+            PatchedSite::Residual { depth, position } => self.residual[depth * self.positions + position],
+            PatchedSite::Head { layer, head } => self.heads[of_head(layer, head)],
+            PatchedSite::CrossHead { layer, head } => self.cross_heads[of_head(layer, head)],
+            PatchedSite::FeedForward { layer, position } => self.feed_forward[layer * self.positions + position],
+        }
+    }
+
+    /// Returns the number of layers.
+    #[must_use]
+    pub fn layers(&self) -> usize {
+        self.feed_forward.len() / self.positions.max(1)
+    }
+
+    /// Returns the number of heads of each attention.
+    #[must_use]
+    pub fn heads_per_layer(&self) -> usize {
+        self.heads.len() / self.layers().max(1)
+    }
+
+    /// Returns the heads and the positions of feed-forward networks that move the answer most toward the other text,
+    /// strongest first.
+    #[must_use]
+    pub fn strongest(&self, count: usize) -> Vec<PatchedSite> {
+        let in_row = |values: &[f32], width: usize| {
+            (0..values.len()).map(move |index| [index / width, index % width]).collect::<Vec<_>>()
+        };
+        let heads = |values: &[f32]| in_row(values, self.heads_per_layer());
+        let of_self = heads(self.heads).into_iter().map(|[layer, head]| PatchedSite::Head { layer, head });
+        let of_cross = heads(self.cross_heads).into_iter().map(|[layer, head]| PatchedSite::CrossHead { layer, head });
+        let networks = in_row(self.feed_forward, self.positions).into_iter();
+        let networks = networks.map(|[layer, position]| PatchedSite::FeedForward { layer, position });
+        let sites: Vec<PatchedSite> = of_self.chain(of_cross).chain(networks).collect();
+        let effects: Vec<f32> = sites.iter().map(|&site| self.effect(site)).collect();
+        argsort_descending(&effects).into_iter().take(count).map(|index| sites[index]).collect()
+    }
+
+    /// Checks the lengths of all arrays against a number of layers and heads.
+    fn is_consistent(&self, layers: usize, heads: usize) -> bool {
+        self.positions > 0
+            && self.residual.len() == (layers + 1) * self.positions
+            && self.heads.len() == layers * heads
+            && [0, self.heads.len()].contains(&self.cross_heads.len())
+            && self.feed_forward.len() == layers * self.positions
+    }
+}
+
+impl DecoderPatching {
+    /// Returns the effects of all sites.
+    #[must_use]
+    pub fn sites(&self) -> SiteEffects<'_> {
+        SiteEffects {
+            positions: self.tokens.len(),
+            residual: &self.residual,
+            heads: &self.heads,
+            cross_heads: &self.cross_heads,
+            feed_forward: &self.feed_forward,
+        }
+    }
+
+    /// Checks the lengths of all lists against each other.
+    fn has_consistent_lists(&self) -> bool {
+        let sites = self.sites();
+        sites.is_consistent(sites.layers(), sites.heads_per_layer()) && sites.cross_heads.len() == sites.heads.len()
+    }
+}
+
+impl Patching {
+    /// Returns the effects of all sites but those of a decoder.
+    #[must_use]
+    pub fn sites(&self) -> SiteEffects<'_> {
+        SiteEffects {
+            positions: self.aligned.len(),
+            residual: &self.residual,
+            heads: &self.heads,
+            cross_heads: &[],
+            feed_forward: &self.feed_forward,
         }
     }
 
@@ -149,52 +268,59 @@ impl Patching {
         (other - text).abs() < SMALL_DIFFERENCE
     }
 
-    /// Returns the number of layers.
-    #[must_use]
-    pub fn layers(&self) -> usize {
-        self.feed_forward.len() / self.aligned.len().max(1)
-    }
-
-    /// Returns the number of heads in each layer.
-    #[must_use]
-    pub fn heads_per_layer(&self) -> usize {
-        self.heads.len() / self.layers().max(1)
-    }
-
-    /// Returns the heads and the positions of feed-forward networks that move the answer most toward the other text,
-    /// strongest first.
-    #[must_use]
-    pub fn strongest(&self, count: usize) -> Vec<PatchedSite> {
-        let (heads, positions) = (self.heads_per_layer(), self.aligned.len());
-        let all: Vec<f32> = self.heads.iter().chain(&self.feed_forward).copied().collect();
-        let site = |index: usize| match index.checked_sub(self.heads.len()) {
-            None => PatchedSite::Head { layer: index / heads, head: index % heads },
-            Some(index) => PatchedSite::FeedForward { layer: index / positions, position: index % positions },
-        };
-        argsort_descending(&all).into_iter().take(count).map(site).collect()
-    }
-
     /// Checks the lengths of all lists against each other.
     pub(super) fn has_consistent_lists(&self) -> bool {
-        self.is_consistent(self.layers(), self.heads_per_layer())
+        let sites = self.sites();
+        self.is_consistent(sites.layers(), sites.heads_per_layer())
     }
 
     /// Checks the lengths of all lists against the shape of the model.
     pub(super) fn is_consistent(&self, layers: usize, heads: usize) -> bool {
-        let positions = self.aligned.len();
         let counts = [self.tokens.len(), self.other_tokens.len()];
         let is_there = |pair: &[usize; 2]| pair.iter().zip(counts).all(|(&at, count)| at < count);
-        positions > 0
-            && self.residual.len() == (layers + 1) * positions
-            && self.heads.len() == layers * heads
-            && self.feed_forward.len() == layers * positions
+        self.sites().is_consistent(layers, heads)
             && self.aligned.iter().all(is_there)
+            && self.decoder.as_ref().is_none_or(DecoderPatching::has_consistent_lists)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_decoder_has_heads_of_two_attentions() {
+        let decoder = DecoderPatching {
+            tokens: vec!["[START]".into(), "a".into(), "b".into()],
+            residual: vec![0.0; 9],
+            heads: vec![0.1, 0.4, 0.2, 0.3],
+            cross_heads: vec![0.0, 0.7, 0.8, 0.1],
+            feed_forward: vec![0.0, 0.1, 0.2, 0.3, 0.75, 0.0],
+        };
+        let sites = decoder.sites();
+        assert_eq!((sites.layers(), sites.heads_per_layer()), (2, 2));
+        let strongest = [
+            PatchedSite::CrossHead { layer: 1, head: 0 },
+            PatchedSite::FeedForward { layer: 1, position: 1 },
+            PatchedSite::CrossHead { layer: 0, head: 1 },
+            PatchedSite::Head { layer: 0, head: 1 },
+        ];
+        assert_eq!(sites.strongest(4), strongest);
+        assert_eq!(strongest.map(|site| sites.effect(site)), [0.8, 0.75, 0.7, 0.4]);
+        assert!(decoder.has_consistent_lists());
+        let cut = |change: fn(&mut DecoderPatching)| {
+            let mut decoder = decoder.clone();
+            change(&mut decoder);
+            decoder.has_consistent_lists()
+        };
+        let changes: [fn(&mut DecoderPatching); 4] = [
+            |decoder| decoder.cross_heads.clear(),
+            |decoder| decoder.cross_heads.truncate(2),
+            |decoder| decoder.tokens.clear(),
+            |decoder| decoder.residual.truncate(8),
+        ];
+        assert_eq!(changes.map(cut), [false; 4]);
+    }
 
     #[test]
     fn aligned_tokens_count_from_one_and_match_in_number() {

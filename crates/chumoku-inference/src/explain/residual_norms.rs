@@ -1,6 +1,6 @@
 //! The lengths of the vectors that add up to the residual stream of each token, from its embedding to the last layer.
 
-use crate::models::EncoderRecording;
+use crate::models::ResidualRecording;
 use crate::nn::MultiHeadAttention;
 use crate::params::Params;
 use ndarray::{Array2, Axis, Slice};
@@ -47,7 +47,7 @@ impl ResidualNorms {
     /// Measures a recording. `attention` returns the attention of a layer.
     pub(super) fn measure<'a>(
         tokens: EmbeddedTokens<'_>,
-        recording: &EncoderRecording<f32>,
+        recording: &ResidualRecording<f32>,
         params: &Params<f32>,
         attention: impl Fn(usize) -> &'a MultiHeadAttention,
     ) -> ResidualNorms {
@@ -146,9 +146,9 @@ mod tests {
             })
             .unwrap();
         // The last lens is the model's own answer.
-        let lens = reader.logit_lens(&recording).unwrap();
+        let lens = reader.logits_at(&recording, 2, 0..5).unwrap();
         let offsets = Offsets::from_lengths([5]);
         let own = model.logits(&params, &ids, &offsets).unwrap();
-        assert!(lens[2].iter().zip(&own).all(|(a, b)| (a - b).abs() < 1e-4));
+        assert!(lens.iter().zip(&own).all(|(a, b)| (a - b).abs() < 1e-4));
     }
 }

@@ -4,6 +4,7 @@
 use super::attribution::AttributionMethod;
 use super::classifier::{BATCH_WORDS, log_odds};
 use super::highlighted::highlight;
+use super::inner_steps::InnerSteps;
 use super::required_text::empty_text_error;
 use super::tagged_text::{
     AlternativeSpan, ExplainedSpan, FeatureEffect, LabelComparison, MemberSpanScore, NetworkEffect, TaggedText,
@@ -74,7 +75,28 @@ impl TextTagger {
         query: Option<&SpanQuery>,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<TaggedText> {
-        self.explain_units((text, self.config.unit.split(text)), name, query, progress)
+        self.explain_with_steps(text, name, query, &InnerSteps::default(), progress)
+    }
+
+    /// Explains like [`TextTagger::explain`]. `steps` requests the logit lens, and patching of the tag at the start of
+    /// `query`.
+    ///
+    /// # Errors
+    /// As for [`TextTagger::explain`] and [`TextTagger::patch`].
+    pub fn explain_with_steps(
+        &self,
+        text: &str,
+        name: &str,
+        query: Option<&SpanQuery>,
+        steps: &InnerSteps<'_>,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<TaggedText> {
+        let character = query.map(|span| span.start);
+        let patching = steps.patch(|other, aligned| self.patch(text, other, character, aligned))?;
+        let units = self.config.unit.split(text);
+        let found = self.explain_units((text, units.clone()), name, query, progress)?;
+        let lens = steps.has_lens.then(|| self.logit_lens(text, &units)).transpose()?.flatten();
+        Ok(TaggedText { lens, patching, ..found })
     }
 
     /// Explains spans like [`TextTagger::explain`], for a row with given words.
@@ -87,7 +109,9 @@ impl TextTagger {
         name: &str,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<TaggedText> {
-        self.explain_units((&row.text, units_of_row(row, self.config.unit)), name, None, progress)
+        let units = units_of_row(row, self.config.unit);
+        let found = self.explain_units((&row.text, units.clone()), name, None, progress)?;
+        Ok(TaggedText { lens: self.logit_lens(&row.text, &units)?, ..found })
     }
 
     fn explain_units(
@@ -124,7 +148,7 @@ impl TextTagger {
             unit: EFFECT_UNIT.to_owned(),
             hidden_by: self.network.as_ref().map(|network| network.mask_token().1),
             blend: self.network.as_ref().map(|network| network.config.blend),
-            lens: self.logit_lens(text, &units)?,
+            lens: None,
             patching: None,
             spans: subject.explain_spans(&places, &marked, progress)?,
         })

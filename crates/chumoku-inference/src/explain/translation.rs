@@ -3,6 +3,7 @@
 use super::alignment::{Alignment, TranslationHeadAblation};
 use super::classifier::JOINING;
 use super::explanation::Word;
+use super::inner_steps::InnerSteps;
 use super::logit_lens::END_NAME;
 use super::required_text::require_text;
 use crate::decoding::{BeamCandidate, CandidateFate};
@@ -138,7 +139,22 @@ impl TextTranslator {
     /// # Errors
     /// If the source is empty, a text cannot be tokenized, or the target is longer than the model's limit.
     pub fn explain(&self, source: &str, target: Option<&str>, name: &str) -> Result<Alignment> {
+        self.explain_with_steps(source, target, name, &InnerSteps::default())
+    }
+
+    /// Explains like [`TextTranslator::explain`]. `steps` requests the logit lens and patching.
+    ///
+    /// # Errors
+    /// As for [`TextTranslator::explain`] and [`TextTranslator::patch`].
+    pub fn explain_with_steps(
+        &self,
+        source: &str,
+        target: Option<&str>,
+        name: &str,
+        steps: &InnerSteps<'_>,
+    ) -> Result<Alignment> {
         require_text(source)?;
+        let patching = steps.patch(|other, aligned| self.patch(source, other, target, aligned))?;
         let own = match target {
             Some(_) => None,
             None => self.translate(&[source], &TranslateOptions::default())?.pop(),
@@ -198,8 +214,8 @@ impl TextTranslator {
             target: text.into(),
             is_given: target.is_some(),
             is_cut: read.is_cut,
-            lens: Some(self.logit_lens(&pair)?),
-            patching: None,
+            lens: steps.has_lens.then(|| self.logit_lens(&pair)).transpose()?,
+            patching,
             source_words: read.display_words(source),
             target_words: written.display_words(text),
             layers,

@@ -2,8 +2,8 @@
 
 use super::norm::{OptionalNorm, OptionalNormCache};
 use super::{
-    DecoderGradients, DecoderInput, DecoderLayer, DecoderLayerCache, DecoderLayerState, EncoderConfig, Memory, Mode,
-    NormOrder, Offsets, zeros,
+    ActivationHook, ActivationSite, DecoderGradients, DecoderInput, DecoderLayer, DecoderLayerCache, DecoderLayerState,
+    EncoderConfig, Memory, Mode, NormOrder, Offsets, zeros,
 };
 use crate::Result;
 use crate::params::{Builder, Params};
@@ -72,6 +72,30 @@ impl Decoder {
         }
         let (y, norm) = self.norm.forward(p, x)?;
         Ok((y, DecoderCache { layers, norm }))
+    }
+
+    /// Runs the layers from `first` on over the residual stream `x` in evaluation mode. `hook` sees the values at every
+    /// site, and may change them. Returns the residual stream after the last layer, before the final norm.
+    ///
+    /// # Shapes
+    /// `x` (target tokens, d_model) → the same. All its sequences attend to the one source of the memory.
+    ///
+    /// # Errors
+    /// If the shapes do not match.
+    pub(crate) fn run_with_hook<T: Real>(
+        &self,
+        p: &Params<T>,
+        mut x: Array2<T>,
+        input: DecoderInput<'_, T>,
+        first: usize,
+        hook: ActivationHook<'_, T>,
+    ) -> Result<Array2<T>> {
+        for (index, layer) in self.layers.iter().enumerate().skip(first) {
+            hook(ActivationSite::Residual(index), &mut x);
+            x = layer.forward_with_hook(p, x, input, index, hook)?;
+        }
+        hook(ActivationSite::Residual(self.layers.len()), &mut x);
+        Ok(x)
     }
 
     /// Returns the residual stream after the final norm, if the decoder has one.

@@ -1,10 +1,12 @@
 //! A decoder layer: causal self-attention, cross-attention to the encoder's output, and feed-forward, each with a
 //! residual connection and layer normalization.
 
+use super::activation_hook::add_residual;
 use super::sublayer::{Sublayer, SublayerCache};
 use super::{
-    AttentionInput, AttentionOptions, EncoderConfig, FeedForward, FeedForwardCache, Mode, MultiHeadAttention,
-    MultiHeadAttentionCache, MultiHeadAttentionConfig, Offsets, PositionKind, ProjectedMemory, add_assign,
+    ActivationHook, ActivationSite, AttentionInput, AttentionOptions, EncoderConfig, FeedForward, FeedForwardCache,
+    Mode, MultiHeadAttention, MultiHeadAttentionCache, MultiHeadAttentionConfig, Offsets, PositionKind,
+    ProjectedMemory, add_assign,
 };
 use crate::Result;
 use crate::params::{Builder, Params};
@@ -115,6 +117,46 @@ impl DecoderLayer {
         let (y, feed_forward) = self.sublayers[2]
             .forward(p, x, mode, |x, then| self.feed_forward.forward_with_epilogue(p, x, then, mode))?;
         Ok((y, DecoderLayerCache { self_attention, cross_attention, feed_forward }))
+    }
+
+    /// Returns the output in evaluation mode; `hook` sees what layer `index` computes, and may change it. All sequences
+    /// of `x` attend to the one source of the memory.
+    ///
+    /// # Errors
+    /// If the shapes do not match.
+    pub(super) fn forward_with_hook<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: Array2<T>,
+        DecoderInput { offsets, memory }: DecoderInput<'_, T>,
+        index: usize,
+        hook: ActivationHook<'_, T>,
+    ) -> Result<Array2<T>> {
+        let mode = Mode::Eval;
+        let (x, _) = self.sublayers[0].forward(p, x, mode, |x, then| {
+            let input = AttentionInput::self_attention(x, offsets);
+            let mut y =
+                self.self_attention.forward_with_hook(p, &input, |heads| hook(ActivationSite::Heads(index), heads))?;
+            hook(ActivationSite::Attention(index), &mut y);
+            add_residual(&mut y, &then)?;
+            Ok((y, ()))
+        })?;
+        // Queries of all sequences read the same keys, so that these are computed once.
+        let all = Offsets::from_lengths([x.nrows()]);
+        let (x, _) = self.sublayers[1].forward(p, x, mode, |x, then| {
+            let input = cross_attention_input(&x, &all, &memory);
+            let change = |heads: &mut Array2<T>| hook(ActivationSite::CrossHeads(index), heads);
+            let mut y = self.cross_attention.forward_with_hook(p, &input, change)?;
+            add_residual(&mut y, &then)?;
+            Ok((y, ()))
+        })?;
+        let (y, _) = self.sublayers[2].forward(p, x, mode, |x, then| {
+            let (mut y, _) = self.feed_forward.forward(p, x, mode)?;
+            hook(ActivationSite::FeedForward(index), &mut y);
+            add_residual(&mut y, &then)?;
+            Ok((y, ()))
+        })?;
+        Ok(y)
     }
 
     /// Returns the gradient of x. Adds the gradients of the parameters and of the memory to `gradients`.
@@ -234,6 +276,11 @@ impl DecoderLayer {
         let y = self.sublayers[2]
             .forward(p, x.0, mode, |x, then| self.feed_forward.forward_with_epilogue(p, x, then, mode))?;
         Ok(y.0)
+    }
+
+    /// The number of heads of each attention.
+    pub(crate) fn num_heads(&self) -> usize {
+        self.self_attention.config().num_heads
     }
 
     /// The attention to the memory.

@@ -2,7 +2,7 @@
 
 mod trace;
 
-use super::ResidualReader;
+use super::residual_reader::{LayerStack, ReadOut, ResidualReader};
 use crate::Result;
 use crate::layers::map_groups;
 use crate::layers::{
@@ -407,10 +407,11 @@ impl Classifier {
     /// Returns a reader of the residual stream, whose logits are (sequences, classes). `None` for a recurrent network.
     pub fn residual_reader<'a, T: Real>(&'a self, p: &'a Params<T>) -> Option<ResidualReader<'a, T>> {
         let Backbone::Transformer(encoder) = &self.backbone else { return None };
-        Some(ResidualReader::new(encoder, p, move |x, offsets| {
+        let read_out = ReadOut::new(self.config.num_classes, move |x, offsets| {
             let (pooled, _) = self.config.pooling.forward(encoder.normalize(p, x)?.view(), offsets);
             Ok(self.head.forward(p, pooled, Mode::Eval)?.0)
-        }))
+        });
+        Some(ResidualReader::new(LayerStack::Encoder(encoder), p, read_out))
     }
 
     /// Returns the attention of a layer, or `None` for a recurrent network.

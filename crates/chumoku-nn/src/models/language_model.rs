@@ -1,6 +1,6 @@
 //! A language model: a causal encoder that predicts the next token (Radford et al. 2018).
 
-use super::ResidualReader;
+use super::residual_reader::{LayerStack, ReadOut, ResidualReader};
 use super::text_encoder::{TextEncoder, TextEncoderConfig};
 use crate::Result;
 use crate::layers::{
@@ -217,17 +217,19 @@ impl LanguageModel {
     /// Returns a reader of the residual stream, with the logits of the token after each token: (tokens, vocabulary).
     pub fn residual_reader<'a, T: Real>(&'a self, p: &'a Params<T>) -> ResidualReader<'a, T> {
         let encoder = self.backbone.encoder();
-        ResidualReader::new(encoder, p, move |x, _| self.output_layer().logits(p, encoder.normalize(p, x)?.view()))
+        let read = move |x, _: &Offsets| self.output_layer().logits(p, encoder.normalize(p, x)?.view());
+        ResidualReader::new(LayerStack::Encoder(encoder), p, ReadOut::new(self.config.vocab_size, read))
     }
 
     /// Returns a reader of the residual stream, with the logits of the token after each sequence: (sequences,
     /// vocabulary).
     pub fn next_token_reader<'a, T: Real>(&'a self, p: &'a Params<T>) -> ResidualReader<'a, T> {
         let encoder = self.backbone.encoder();
-        ResidualReader::new(encoder, p, move |x, offsets| {
+        let read_out = ReadOut::new(self.config.vocab_size, move |x, offsets| {
             let x = encoder.normalize(p, last_rows(&x, offsets))?;
             self.output_layer().logits(p, x.view())
-        })
+        });
+        ResidualReader::new(LayerStack::Encoder(encoder), p, read_out)
     }
 
     /// The attention of a layer.

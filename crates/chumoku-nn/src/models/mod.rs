@@ -5,7 +5,7 @@
 //! - `classifier`: text classifier; traces in `classifier/trace.rs`
 //! - `language_model`: causal encoder with an output layer
 //! - `masked_language_model`: encoder that predicts masked tokens
-//! - `residual_reader`: values inside an encoder, recorded and patched, and the answers read from them
+//! - `residual_reader`: values of a stack of layers, recorded and patched, and the answers read from them
 //! - `tagger`: encoder with a tag for each unit (word or character) of a text
 //! - `text_encoder`: the encoder of pretrained models
 //! - `translator`: encoder and decoder
@@ -21,7 +21,7 @@ mod translator;
 pub use classifier::{Classifier, ClassifierCache, ClassifierConfig, ClassifierTrace, HeadTrace, LossTrace};
 pub use language_model::{LanguageModel, LanguageModelConfig, LanguageModelState};
 pub use masked_language_model::MaskedLanguageModel;
-pub use residual_reader::{EncoderRecording, PatchedSites, ResidualReader};
+pub use residual_reader::{PatchedSites, ResidualReader, ResidualRecording};
 pub use tagger::{TaggedUnits, TokenTagger, TokenTaggerCache, TokenTaggerConfig};
 pub use text_encoder::{TextEncoder, TextEncoderCache, TextEncoderConfig};
 pub use translator::{

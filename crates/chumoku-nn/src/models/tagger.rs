@@ -1,7 +1,7 @@
 //! A tagger: an encoder that predicts a tag for each unit (word or character) of a text from the vector of the unit's
 //! token (Devlin et al. 2019, section 5.3).
 
-use super::ResidualReader;
+use super::residual_reader::{LayerStack, ReadOut, ResidualReader};
 use super::text_encoder::{TextEncoder, TextEncoderCache, TextEncoderConfig};
 use crate::Result;
 use crate::layers::{
@@ -160,7 +160,7 @@ impl TokenTagger {
     /// tags). The tokens of `units` are indices within a sequence.
     pub fn residual_reader<'a, T: Real>(&'a self, p: &'a Params<T>, units: TaggedUnits<'a>) -> ResidualReader<'a, T> {
         let encoder = self.encoder.encoder();
-        ResidualReader::new(encoder, p, move |x, offsets| {
+        let read_out = ReadOut::new(self.config.num_tags, move |x, offsets| {
             let in_sequence = |start: usize| units.tokens.iter().map(move |token| start + token);
             let tokens: Vec<usize> = offsets.ranges().flat_map(|range| in_sequence(range.start)).collect();
             let positions = units.positions.repeat(offsets.sequences());
@@ -168,7 +168,8 @@ impl TokenTagger {
             let places = self.clamped_positions(units, x.nrows())?;
             let x = encoder.normalize(p, x)?;
             Ok(self.head.forward(p, self.unit_vectors(p, &x, units, &places)?, Mode::Eval)?.0)
-        })
+        });
+        ResidualReader::new(LayerStack::Encoder(encoder), p, read_out)
     }
 
     /// Returns only the logits, the same as [`TokenTagger::forward`] in evaluation mode.

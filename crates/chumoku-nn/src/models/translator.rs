@@ -1,8 +1,8 @@
 //! The transformer of the original paper: an encoder reads the source, a decoder writes the target (Vaswani et al.
 //! 2017).
 
-use super::ResidualReader;
 use super::language_model::last_rows;
+use super::residual_reader::{LayerStack, ReadOut, ResidualReader};
 use crate::Result;
 use crate::layers::{
     AttentionTrace, BackwardTrace, Decoder, DecoderCache, DecoderInput, DecoderState, Embedding, EmbeddingTrace,
@@ -207,6 +207,20 @@ impl Bottleneck {
     }
 }
 
+/// The memory of the decoder, with the sequences that attend to it.
+struct DecoderContext<'a, T> {
+    memory: Array2<T>,
+    memory_offsets: Offsets,
+    target_offsets: &'a Offsets,
+}
+
+impl<T> DecoderContext<'_, T> {
+    fn input(&self) -> DecoderInput<'_, T> {
+        let memory = Memory { output: self.memory.view(), offsets: &self.memory_offsets };
+        DecoderInput { offsets: self.target_offsets, memory }
+    }
+}
+
 /// The state of a [`Translator`] during step-by-step decoding.
 #[derive(Clone, Debug)]
 pub struct TranslatorState<T: Real> {
@@ -240,8 +254,8 @@ impl Translator {
         let mut layers = config.encoder.clone();
         layers.attention.position = config.position;
         let encoder = builder.scope("encoder", |b| Encoder::new(b, &layers))?;
-        let of_code = |width| builder.scope("bottleneck", |b| Bottleneck::new(b, d_model, width));
-        let bottleneck = config.options.bottleneck.map(of_code);
+        let new_bottleneck = |width| builder.scope("bottleneck", |b| Bottleneck::new(b, d_model, width));
+        let bottleneck = config.options.bottleneck.map(new_bottleneck);
         layers = EncoderConfig { attention: layers.attention, ..config.decoder() };
         let decoder = builder.scope("decoder", |b| Decoder::new(b, &layers))?;
         Ok(Translator {
@@ -303,22 +317,15 @@ impl Translator {
     ) -> Result<(Array2<T>, TranslatorCache<T>)> {
         let rate = self.config.embedding_dropout;
         let [source_offsets, target_offsets] = batch.offsets();
-        let mut x = self.source_embedding.forward(p, &batch.source)?;
-        self.source_position.forward(p, &mut x, &source_offsets)?;
+        let mut x = self.embed_source(p, &batch.source, &source_offsets)?;
         mode.apply_dropout(&mut x, rate, SOURCE_DROPOUT_SITE)?;
         let (x, encoder) = self.encoder.forward(p, x, &source_offsets, mode)?;
         let (memory, bottleneck) = self.memory(p, x, &source_offsets)?;
-        let memory_offsets = self.memory_offsets(&source_offsets);
-
-        let mut x = self.target_embedding.forward(p, &batch.input)?;
-        self.target_position.forward(p, &mut x, &target_offsets)?;
+        let context = self.decoder_context(memory, [&source_offsets, &target_offsets]);
+        let mut x = self.embed_target(p, &batch.input, &target_offsets)?;
         mode.apply_dropout(&mut x, rate, TARGET_DROPOUT_SITE)?;
-        let input = DecoderInput {
-            offsets: &target_offsets,
-            memory: Memory { output: memory.view(), offsets: &memory_offsets },
-        };
-        let (y, decoder) = self.decoder.forward(p, x, input, mode)?;
-        Ok((y, TranslatorCache { memory, encoder, bottleneck, decoder }))
+        let (y, decoder) = self.decoder.forward(p, x, context.input(), mode)?;
+        Ok((y, TranslatorCache { memory: context.memory, encoder, bottleneck, decoder }))
     }
 
     /// Returns the memory of the decoder, given the encoder's output, and the cache of the bottleneck, if there is one.
@@ -398,20 +405,13 @@ impl Translator {
     /// If an id or a length exceeds the model's limits, or the shapes do not match.
     pub fn hidden_states<T: Real>(&self, p: &Params<T>, batch: &TranslationBatch) -> Result<[Vec<Array2<T>>; 2]> {
         let [source_offsets, target_offsets] = batch.offsets();
-        let memory = self.encode(p, &batch.source, &source_offsets)?;
-        let mut x = self.source_embedding.forward(p, &batch.source)?;
-        self.source_position.forward(p, &mut x, &source_offsets)?;
+        let x = self.embed_source(p, &batch.source, &source_offsets)?;
         let of_encoder = self.encoder.hidden_states(p, x, &source_offsets)?;
-        let memory_offsets = self.memory_offsets(&source_offsets);
-        let input = DecoderInput {
-            offsets: &target_offsets,
-            memory: Memory { output: memory.view(), offsets: &memory_offsets },
-        };
-        let mut x = self.target_embedding.forward(p, &batch.input)?;
-        self.target_position.forward(p, &mut x, &target_offsets)?;
+        let context = self.context_of_batch(p, batch, [&source_offsets, &target_offsets])?;
+        let mut x = self.embed_target(p, &batch.input, &target_offsets)?;
         let mut of_decoder = vec![x.clone()];
         for layer in self.decoder.layers() {
-            x = layer.forward(p, x, input, Mode::Eval)?.0;
+            x = layer.forward(p, x, context.input(), Mode::Eval)?.0;
             of_decoder.push(x.clone());
         }
         if let Some(last) = of_decoder.last_mut() {
@@ -439,20 +439,67 @@ impl Translator {
         Ok(x)
     }
 
+    /// Returns the embeddings of the decoder's input, with positions: (target tokens, d_model).
+    ///
+    /// # Errors
+    /// If an id or a length exceeds the model's limits.
+    pub fn embed_target<T: Real>(&self, p: &Params<T>, input: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
+        let mut x = self.target_embedding.forward(p, input)?;
+        self.target_position.forward(p, &mut x, offsets)?;
+        Ok(x)
+    }
+
+    /// Returns what the decoder attends to, given its memory and the sequences of source and target.
+    fn decoder_context<'a, T>(&self, memory: Array2<T>, [source, target]: [&'a Offsets; 2]) -> DecoderContext<'a, T> {
+        DecoderContext { memory, memory_offsets: self.memory_offsets(source), target_offsets: target }
+    }
+
+    /// Returns what the decoder attends to, in evaluation mode.
+    fn context_of_batch<'a, T: Real>(
+        &self,
+        p: &Params<T>,
+        batch: &TranslationBatch,
+        offsets: [&'a Offsets; 2],
+    ) -> Result<DecoderContext<'a, T>> {
+        Ok(self.decoder_context(self.encode(p, &batch.source, offsets[0])?, offsets))
+    }
+
     /// Returns a reader of the encoder's residual stream, with the logits of the target token after `prefix`:
     /// (sequences, target vocabulary). The prefix starts with the start token.
     pub fn next_token_reader<'a, T: Real>(&'a self, p: &'a Params<T>, prefix: &'a [u32]) -> ResidualReader<'a, T> {
-        ResidualReader::new(&self.encoder, p, move |x, source_offsets| {
+        let read_out = ReadOut::new(self.config.target_vocab_size, move |x, source_offsets| {
             let (memory, _) = self.memory(p, self.encoder.normalize(p, x)?, source_offsets)?;
-            let memory_offsets = self.memory_offsets(source_offsets);
             let sequences = source_offsets.sequences();
             let offsets = Offsets::from_lengths((0..sequences).map(|_| prefix.len()));
-            let mut x = self.target_embedding.forward(p, &prefix.repeat(sequences))?;
-            self.target_position.forward(p, &mut x, &offsets)?;
-            let memory = Memory { output: memory.view(), offsets: &memory_offsets };
-            let (y, _) = self.decoder.forward(p, x, DecoderInput { offsets: &offsets, memory }, Mode::Eval)?;
+            let context = self.decoder_context(memory, [source_offsets, &offsets]);
+            let x = self.embed_target(p, &prefix.repeat(sequences), &offsets)?;
+            let (y, _) = self.decoder.forward(p, x, context.input(), Mode::Eval)?;
             self.target_embedding.logits(p, last_rows(&y, &offsets).view())
-        })
+        });
+        let read_out = read_out.with_decoded_tokens(prefix.len());
+        ResidualReader::new(LayerStack::Encoder(&self.encoder), p, read_out)
+    }
+
+    /// Returns a reader of the decoder's residual stream against the memory of one source, with the logits of the token
+    /// after each target token: (target tokens, target vocabulary). The memory comes from [`Translator::encode`].
+    pub fn decoder_reader<'a, T: Real>(&'a self, p: &'a Params<T>, memory: Array2<T>) -> ResidualReader<'a, T> {
+        let read = move |x, _: &Offsets| self.target_embedding.logits(p, self.decoder.normalize(p, x)?.view());
+        let read_out = ReadOut::new(self.config.target_vocab_size, read);
+        ResidualReader::new(LayerStack::Decoder(&self.decoder, memory), p, read_out)
+    }
+
+    /// Like [`Translator::decoder_reader`], with the logits of the token after each sequence: (sequences, target
+    /// vocabulary).
+    pub fn next_token_decoder_reader<'a, T: Real>(
+        &'a self,
+        p: &'a Params<T>,
+        memory: Array2<T>,
+    ) -> ResidualReader<'a, T> {
+        let read_out = ReadOut::new(self.config.target_vocab_size, move |x, offsets| {
+            let x = self.decoder.normalize(p, last_rows(&x, offsets))?;
+            self.target_embedding.logits(p, x.view())
+        });
+        ResidualReader::new(LayerStack::Decoder(&self.decoder, memory), p, read_out)
     }
 
     /// Returns the numbers that pass the bottleneck, or `None` without one.
@@ -517,39 +564,10 @@ impl Translator {
     /// If an id or a length exceeds the model's limits, or the shapes do not match.
     pub fn logits<T: Real>(&self, p: &Params<T>, batch: &TranslationBatch) -> Result<Array2<T>> {
         let [source_offsets, target_offsets] = batch.offsets();
-        let memory = self.encode(p, &batch.source, &source_offsets)?;
-        let memory_offsets = self.memory_offsets(&source_offsets);
-        let memory = Memory { output: memory.view(), offsets: &memory_offsets };
-        let input = DecoderInput { offsets: &target_offsets, memory };
-        let mut x = self.target_embedding.forward(p, &batch.input)?;
-        self.target_position.forward(p, &mut x, &target_offsets)?;
-        let (y, _) = self.decoder.forward(p, x, input, Mode::Eval)?;
+        let context = self.context_of_batch(p, batch, [&source_offsets, &target_offsets])?;
+        let x = self.embed_target(p, &batch.input, &target_offsets)?;
+        let (y, _) = self.decoder.forward(p, x, context.input(), Mode::Eval)?;
         self.target_embedding.logits(p, y.view())
-    }
-
-    /// Returns the logits of every target token at each depth of the decoder: from the embeddings and after each layer
-    /// (the logit lens).
-    ///
-    /// # Shapes
-    /// (target tokens, target vocabulary) for each depth.
-    ///
-    /// # Errors
-    /// If an id or a length exceeds the model's limits, or the shapes do not match.
-    pub fn logit_lens<T: Real>(&self, p: &Params<T>, batch: &TranslationBatch) -> Result<Vec<Array2<T>>> {
-        let [source_offsets, target_offsets] = batch.offsets();
-        let memory = self.encode(p, &batch.source, &source_offsets)?;
-        let memory_offsets = self.memory_offsets(&source_offsets);
-        let memory = Memory { output: memory.view(), offsets: &memory_offsets };
-        let input = DecoderInput { offsets: &target_offsets, memory };
-        let mut x = self.target_embedding.forward(p, &batch.input)?;
-        self.target_position.forward(p, &mut x, &target_offsets)?;
-        let read = |x: Array2<T>| self.target_embedding.logits(p, self.decoder.normalize(p, x)?.view());
-        let mut found = vec![read(x.clone())?];
-        for layer in self.decoder.layers() {
-            x = layer.forward(p, x, input, Mode::Eval)?.0;
-            found.push(read(x.clone())?);
-        }
-        Ok(found)
     }
 
     /// Traces one attention of a layer while the model reads one pair.
@@ -567,20 +585,16 @@ impl Translator {
         layer: usize,
     ) -> Result<AttentionTrace> {
         let [source_offsets, target_offsets] = pair.offsets();
-        let mut x = self.source_embedding.forward(p, &pair.source)?;
-        self.source_position.forward(p, &mut x, &source_offsets)?;
+        let x = self.embed_source(p, &pair.source, &source_offsets)?;
         let (x, cache) = self.encoder.forward(p, x, &source_offsets, Mode::Eval)?;
         if part == TranslatorAttention::Encoder {
             return self.encoder.trace(p, &cache, &source_offsets, layer);
         }
         let (memory, _) = self.memory(p, x, &source_offsets)?;
-        let memory_offsets = self.memory_offsets(&source_offsets);
-        let memory = Memory { output: memory.view(), offsets: &memory_offsets };
-        let input = DecoderInput { offsets: &target_offsets, memory };
-        let mut x = self.target_embedding.forward(p, &pair.input)?;
-        self.target_position.forward(p, &mut x, &target_offsets)?;
-        let (_, cache) = self.decoder.forward(p, x, input, Mode::Eval)?;
-        self.decoder.trace(p, &cache, input, (layer, part == TranslatorAttention::Cross))
+        let context = self.decoder_context(memory, [&source_offsets, &target_offsets]);
+        let x = self.embed_target(p, &pair.input, &target_offsets)?;
+        let (_, cache) = self.decoder.forward(p, x, context.input(), Mode::Eval)?;
+        self.decoder.trace(p, &cache, context.input(), (layer, part == TranslatorAttention::Cross))
     }
 
     /// Traces the embeddings of one pair's source, whose sum is the input of the encoder, or of its target, the input of
@@ -654,16 +668,12 @@ impl Translator {
     /// If an id or a length exceeds the model's limits.
     pub fn alignment<T: Real>(&self, p: &Params<T>, pair: &TranslationBatch) -> Result<Vec<Array3<T>>> {
         let [source_offsets, target_offsets] = pair.offsets();
-        let memory = self.encode(p, &pair.source, &source_offsets)?;
-        let memory_offsets = self.memory_offsets(&source_offsets);
-        let memory = Memory { output: memory.view(), offsets: &memory_offsets };
-        let input = DecoderInput { offsets: &target_offsets, memory };
-        let mut x = self.target_embedding.forward(p, &pair.input)?;
-        self.target_position.forward(p, &mut x, &target_offsets)?;
-        let (_, cache) = self.decoder.forward(p, x, input, Mode::Eval)?;
+        let context = self.context_of_batch(p, pair, [&source_offsets, &target_offsets])?;
+        let x = self.embed_target(p, &pair.input, &target_offsets)?;
+        let (_, cache) = self.decoder.forward(p, x, context.input(), Mode::Eval)?;
         let of_layer = |layer: usize| {
             let heads = (0..self.config.decoder_num_heads())
-                .map(|head| self.decoder.cross_attention_weights(&cache, input, [layer, 0, head]))
+                .map(|head| self.decoder.cross_attention_weights(&cache, context.input(), [layer, 0, head]))
                 .collect::<Result<Vec<_>>>()?;
             let views: Vec<_> = heads.iter().map(|head| head.view()).collect();
             Ok(ndarray::stack(Axis(0), &views).expect("all heads of a layer have the same shape"))

@@ -731,8 +731,8 @@ fn activation_patching<T: Number>(name: &str, norm_order: NormOrder, activation:
             case.assert_close(&format!("out.{kind}{layer}"), &logits.concat());
         }
     }
-    let lens: Vec<T> = reader.logit_lens(&recording).unwrap().iter().flatten().copied().collect();
-    case.assert_close("out.lens", &lens);
+    let at_depth = |depth| reader.logits_at(&recording, depth, 0..recording.residual[depth].nrows()).unwrap();
+    case.assert_close("out.lens", &(0..3).flat_map(at_depth).collect::<Vec<T>>());
     // A layer adds its outputs to the residual stream.
     if norm_order == NormOrder::Pre {
         for layer in 0..2 {
@@ -744,3 +744,89 @@ fn activation_patching<T: Number>(name: &str, norm_order: NormOrder, activation:
 }
 both!(patching_of_a_pre_norm_encoder, activation_patching, "activation_patching_pre", NormOrder::Pre, "gelu");
 both!(patching_of_a_post_norm_encoder, activation_patching, "activation_patching_post", NormOrder::Post, "relu");
+
+/// Patching of a translator's encoder and decoder at every site, and the logit lens of its decoder, against PyTorch's
+/// numbers.
+fn translator_patching<T: Number>(name: &str, norm_order: NormOrder, activation: &str, bottleneck: Option<usize>) {
+    let case = GoldenCase::<T>::read(name);
+    let model = Translator::new(TranslatorConfig {
+        source_vocab_size: 20,
+        target_vocab_size: 15,
+        joint_vocabulary: false,
+        encoder: config(2, norm_order, activation, 1),
+        num_decoder_layers: 2,
+        position: PositionKind::Sinusoidal,
+        max_length: 64,
+        embedding_dropout: 0.0,
+        options: TranslatorOptions { bottleneck, ..TranslatorOptions::default() },
+    })
+    .unwrap();
+    let mut p = Params::<T>::zeros(model.layout());
+    for ParamView { name, range, .. } in model.layout().iter() {
+        p.values_mut()[range].copy_from_slice(&case.values(&format!("param.{name}")));
+    }
+    let pairs: Vec<[usize; 2]> =
+        case.ids("in.pairs").chunks_exact(2).map(|pair| [pair[0] as usize, pair[1] as usize]).collect();
+    let prefix = case.ids("in.prefix");
+    let sources = ["in.text", "in.other"].map(|name| case.ids(name));
+    let one = |ids: &[u32]| Offsets::from_lengths([ids.len()]);
+    let assert_sites = |side: &str, kinds: &[(&str, &Vec<Vec<Vec<T>>>)]| {
+        for (kind, layers) in kinds {
+            assert_eq!(layers.len(), if *kind == "residual" { 3 } else { 2 });
+            for (layer, logits) in layers.iter().enumerate() {
+                case.assert_close(&format!("out.{side}{kind}{layer}"), &logits.concat());
+            }
+        }
+    };
+
+    let reader = model.next_token_reader(&p, &prefix);
+    let recordings =
+        sources.each_ref().map(|ids| reader.record(model.embed_source(&p, ids, &one(ids)).unwrap()).unwrap());
+    let unpatched = recordings.each_ref().map(|recording| reader.logits(recording).unwrap());
+    case.assert_close("out.unpatched", &unpatched.iter().flatten().copied().collect::<Vec<T>>());
+    let [text, other] = &recordings;
+    let sites = reader.patch([text, other], &pairs, |logits| logits.to_vec()).unwrap();
+    assert!(sites.cross_heads.is_empty());
+    assert_sites("", &[("residual", &sites.residual), ("heads", &sites.heads), ("feed_forward", &sites.feed_forward)]);
+
+    let reader_of = |ids: &Vec<u32>| model.next_token_decoder_reader(&p, model.encode(&p, ids, &one(ids)).unwrap());
+    let readers = sources.each_ref().map(reader_of);
+    let recordings = readers
+        .each_ref()
+        .map(|reader| reader.record(model.embed_target(&p, &prefix, &one(&prefix)).unwrap()).unwrap());
+    let ([reader, _], [text, other]) = (&readers, &recordings);
+    let positions: Vec<[usize; 2]> = (0..prefix.len()).map(|i| [i, i]).collect();
+    let sites = reader.patch([text, other], &positions, |logits| logits.to_vec()).unwrap();
+    assert_sites(
+        "decoder.",
+        &[
+            ("residual", &sites.residual),
+            ("heads", &sites.heads),
+            ("cross_heads", &sites.cross_heads),
+            ("feed_forward", &sites.feed_forward),
+        ],
+    );
+    let reader = model.decoder_reader(&p, model.encode(&p, &sources[0], &one(&sources[0])).unwrap());
+    let at_depth = |depth| reader.logits_at(text, depth, 0..prefix.len()).unwrap();
+    case.assert_close("out.decoder.lens", &(0..3).flat_map(at_depth).collect::<Vec<T>>());
+    // Tokens are read alone.
+    let second = reader.logits_at(text, 1, 1..2).unwrap();
+    compare("second", second.as_slice().unwrap(), &case.golden.tensor("out.decoder.lens")[75..90], RULE).unwrap();
+}
+both!(patching_of_a_pre_norm_translator, translator_patching, "translator_patching_pre", NormOrder::Pre, "gelu", None);
+both!(
+    patching_of_a_post_norm_translator,
+    translator_patching,
+    "translator_patching_post",
+    NormOrder::Post,
+    "relu",
+    None
+);
+both!(
+    patching_of_an_autoencoder,
+    translator_patching,
+    "translator_patching_bottleneck",
+    NormOrder::Pre,
+    "gelu",
+    Some(3)
+);

@@ -100,8 +100,7 @@ fn patching_a_tagger_changes_the_tags_of_a_unit() {
             texts.each_ref().map(|ids| all.record(model.embed(&p, Tokens::new(ids, &offsets)).unwrap()).unwrap());
         let [own, of_other] = texts.each_ref().map(|ids| model.logits(&p, Tokens::new(ids, &offsets), units).unwrap());
         compare("all units", all.logits(&text).unwrap().as_slice().unwrap(), own.as_slice().unwrap(), RULE).unwrap();
-        let lens = all.logit_lens(&text).unwrap();
-        assert_eq!((lens.len(), lens[2].dim()), (3, (3, 3)));
+        assert_eq!((text.residual.len(), all.logits_at(&text, 0, 0..4).unwrap().dim()), (3, (3, 3)));
 
         let unit = TaggedUnits { tokens: &[1], positions: &[1] };
         let positions = [[0, 0], [1, 1], [2, 2], [3, 3]];

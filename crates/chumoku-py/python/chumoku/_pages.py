@@ -96,7 +96,8 @@ class Alignment(Shown):
         effects: for each word of the target, the decrease of its ln p when each word of the source is left out.
             ``None`` for the source's end-of-text token.
         lens: the token after every layer of the decoder (``depths``).
-        patching: how far the translation moves at each place of the encoder, if ``patch`` was given; else ``None``.
+        patching: how far the translation moves at each place of the encoder and, under ``"decoder"``, of the decoder, if
+            ``patch`` was given; else ``None``.
     """
 
     def __reduce__(self) -> tuple:

@@ -140,7 +140,7 @@ class Translator(Estimator):
             text: the source.
             target: its translation.
             patch: another text. The values that the network computes for it replace those of ``text``, place by place, and
-                ``patching`` says how far the first token that differs moves; the encoder is patched.
+                ``patching`` says how far the first token that differs moves; ``["decoder"]`` has the places of the decoder.
             align: with ``patch``, the aligned tokens of both texts, from 1, such as ``"1-4:1-4,6:7"``. Texts with the same
                 number of tokens are aligned by position.
             lens: ``True`` requires the answer after every layer, ``False`` leaves it out. By default it is there if the

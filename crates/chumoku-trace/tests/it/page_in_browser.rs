@@ -9,7 +9,7 @@ use testkit::exhaustive;
 
 use crate::common::alignment;
 use crate::common::browser::{between, dom, open};
-use chumoku::explain::{AnswerPosition, LensAnswer, LogitLens, Patching, ResidualNorms};
+use chumoku::explain::{AnswerPosition, DecoderPatching, LensAnswer, LogitLens, Patching, ResidualNorms};
 use chumoku_view::{EnsembleHeadAblation, Explanation, LabelProbability, Lang, alignment_to_html, to_html};
 
 /// An attribute of the page's root element.
@@ -864,6 +864,7 @@ fn add_inner_steps(e: &mut Explanation) {
         residual,
         heads: (0..layers * heads).map(|i| if i == 5 { 0.83 } else { number(i) }).collect(),
         feed_forward: (0..layers * count).map(number).collect(),
+        decoder: None,
     });
     let depth = |l: usize| {
         let shift = 0.4 * l as f32 / layers as f32;
@@ -935,7 +936,7 @@ fn patching_lens_and_path_show_their_numbers() {
     }
 }
 
-/// The page of a translation shows patching of the encoder, and the token that is compared.
+/// The page of a translation shows patching of encoder and decoder, and the token that is compared.
 #[test]
 fn patching_of_a_translation_shows_its_numbers() {
     let mut a = alignment();
@@ -955,16 +956,42 @@ fn patching_of_a_translation_shows_its_numbers() {
         residual: (0..12).map(number).collect(),
         heads: (3..9).map(number).collect(),
         feed_forward: (5..13).map(number).collect(),
+        decoder: None,
     };
+    a.patching = Some(patching.clone());
+    // Without numbers of a decoder, which older files lack, there are no maps of it.
+    let Some(older) = dom(&alignment_to_html(&a, [0; 2], Lang::En), "") else { return };
+    assert_quiet(&older);
+    assert!(
+        older.contains("The encoder is patched.") && between(&older, "id=\"patch-decoder\"", ">").contains("hidden")
+    );
+    let decoder = DecoderPatching {
+        tokens: ["[START]", "2026", "<b>"].map(str::to_owned).to_vec(),
+        residual: (0..9).map(number).collect(),
+        heads: (1..5).map(number).collect(),
+        cross_heads: [0.1, 0.2, 0.3, 0.93].to_vec(),
+        feed_forward: (2..8).map(number).collect(),
+    };
+    let patching = Patching { decoder: Some(decoder.clone()), ..patching };
     a.patching = Some(patching.clone());
     for (lang, parts) in [
         (
             Lang::En,
-            ["Patching: what turns", "The tokens after \"2026 &lt;b&gt;\" are compared", "The encoder is patched."],
+            [
+                "Patching: what turns",
+                "The tokens after \"2026 &lt;b&gt;\" are compared",
+                "Encoder and decoder are patched.",
+                "head 2 of the cross-attention in layer 2: with the other text’s values there",
+            ],
         ),
         (
             Lang::Ja,
-            ["パッチング：", "訳文が分かれる「2026 &lt;b&gt;」の次のトークン", "置き換えるのはエンコーダーです。"],
+            [
+                "パッチング：",
+                "訳文が分かれる「2026 &lt;b&gt;」の次のトークン",
+                "置き換えるのはエンコーダーとデコーダーの値です。",
+                "第 2 層のクロスアテンションのヘッド 2です。",
+            ],
         ),
     ] {
         let Some(dom) = dom(&alignment_to_html(&a, [0; 2], lang), "") else { return };
@@ -978,6 +1005,10 @@ fn patching_of_a_translation_shows_its_numbers() {
             ("patch-residual", &patching.residual),
             ("patch-heads", &patching.heads),
             ("patch-ff", &patching.feed_forward),
+            ("patch-decoder-residual", &decoder.residual),
+            ("patch-decoder-heads", &decoder.heads),
+            ("patch-decoder-cross", &decoder.cross_heads),
+            ("patch-decoder-ff", &decoder.feed_forward),
         ] {
             let shown: Vec<f32> = grid_cells(&dom, id).iter().map(|cell| cell.parse().expect("a number")).collect();
             assert_eq!(shown.len(), numbers.len(), "{id}");

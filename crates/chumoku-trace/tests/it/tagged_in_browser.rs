@@ -127,6 +127,7 @@ fn spans_page_shows_steps_inside_the_network() {
         residual: vec![0.0, 1.0, 0.125, 0.75],
         heads: vec![0.5, -0.25],
         feed_forward: vec![0.0625, 1.5],
+        decoder: None,
     });
     for (lang, words) in [
         (Lang::En, ["The answer after every layer", "The tags of word 4, &quot;Oslo&quot;, are compared."]),

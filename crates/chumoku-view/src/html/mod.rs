@@ -34,7 +34,7 @@ const EXPLAIN_PAGE: PageTemplate = PageTemplate {
         include_str!("explain.heads.js"),
         include_str!("explain.depth.js"),
         include_str!("patching.js"),
-        include_str!("explain.inside.js"),
+        include_str!("explain.token_way.js"),
         include_str!("explain.js")
     ),
 };
@@ -140,8 +140,9 @@ fn both(text: &dyn Fn(Lang) -> String) -> Value {
 /// Returns what a page says about patching besides its numbers.
 fn patching_fields(patching: &Patching) -> Vec<(String, Value)> {
     let mut fields = vec![("patching_is_small".to_owned(), patching.has_small_difference().into())];
-    if let Some(position) = &patching.position {
-        fields.push(("patching_position".to_owned(), both(&|lang| position_sentence(position, lang))));
+    if patching.position.is_some() {
+        let sentence = |lang| position_sentence(patching, lang).unwrap_or_default();
+        fields.push(("patching_position".to_owned(), both(&sentence)));
     }
     fields
 }

@@ -11,7 +11,7 @@ const moved = x => Math.abs(x) < .005 ? '0.00' : x.toFixed(2).replace('-', '−'
 function patch() {
   $('patch-card').hidden = !P;
   if (!P) return;
-  const count = P.aligned.length, layers = P.feed_forward.length / count, heads = P.heads.length / layers;
+  const count = P.aligned.length, layers = P.feed_forward.length / count;
   const tokens = P.tokens.map(tokenName), others = P.other_tokens.map(tokenName), [text, other] = P.answers;
   const isChanged = ([a, b]) => P.tokens[a] !== P.other_tokens[b];
   const name = place => { const [a, b] = P.aligned[place]; return tokens[a] === others[b] ? T.q(clip(tokens[a], 20)) : T.q(`${clip(tokens[a], 20)} → ${clip(others[b], 20)}`); };
@@ -32,12 +32,30 @@ function patch() {
     const row = numbers.slice(l * across, l * across + across), most = row.indexOf(Math.max(...row));
     return el('tr', {}, el('th', { scope: 'row', text: label(l) }), ...row.map((x, i) => cellOf(x, site(l, i), i === most && x > .1)));
   });
-  grid('patch-residual', '', headings, rowsOf(P.residual, count, l => l ? T.layerRow(l) : T.embeddingRow, (l, i) => T.sites.residual(l, name(i))));
-  grid('patch-ff', '', headings.map(node => node.cloneNode(true)), rowsOf(P.feed_forward, count, l => T.layerRow(l + 1), (l, i) => T.sites.ff(l + 1, name(i))));
-  grid('patch-heads', '', Array.from({ length: heads }, (_, h) => el('th', { scope: 'col', text: T.headColumn(h + 1) })), rowsOf(P.heads, heads, l => T.layerRow(l + 1), (l, h) => T.sites.heads(l + 1, h + 1)));
+  const layerRow = l => T.layerRow(l + 1);
+  // Draws the tables of one stack of layers, whose ids start with `id`. Returns its strongest head or feed-forward network.
+  const maps = (id, { residual, heads, cross_heads: cross = [], feed_forward: ff }, sites, headings, name) => {
+    const count = headings.length, across = heads.length / (ff.length / count);
+    grid(`${id}-residual`, '', headings, rowsOf(residual, count, l => l ? T.layerRow(l) : T.embeddingRow, (l, i) => sites.residual(l, name(i))));
+    grid(`${id}-ff`, '', headings.map(node => node.cloneNode(true)), rowsOf(ff, count, layerRow, (l, i) => sites.ff(l + 1, name(i))));
+    const parts = ff.map((x, i) => [x, sites.ff(Math.floor(i / count) + 1, name(i % count))]);
+    for (const [kind, list] of Object.entries({ cross, heads })) {
+      if (!list.length) continue;
+      grid(`${id}-${kind}`, '', Array.from({ length: across }, (_, h) => el('th', { scope: 'col', text: T.headColumn(h + 1) })), rowsOf(list, across, layerRow, (l, h) => sites[kind](l + 1, h + 1)));
+      parts.unshift(...list.map((x, i) => [x, sites[kind](Math.floor(i / across) + 1, i % across + 1)]));
+    }
+    return parts.reduce((best, part) => part[0] > best[0] ? part : best);
+  };
+  // Translators have a decoder too, which reads the tokens that both translations have in common.
+  const ofDecoder = $('patch-decoder'), C = P.decoder;
+  if (ofDecoder) ofDecoder.hidden = !C;
+  if (ofDecoder && C) {
+    const names = C.tokens.map(tokenName), columns = names.map(text => el('th', { scope: 'col', title: text }, el('bdi', { text: clip(text, 12) })));
+    const [x, site] = maps('patch-decoder', C, T.sites(T.ofDecoder), columns, i => T.q(clip(names[i], 20)));
+    $('patch-decoder-summary').textContent = T.patchSummary(site, percent(x, 0) + ' %', '', what);
+  }
   // The strongest head or feed-forward network, and where the difference travels.
-  const parts = [...P.heads.map((x, i) => [x, T.sites.heads(Math.floor(i / heads) + 1, i % heads + 1)]), ...P.feed_forward.map((x, i) => [x, T.sites.ff(Math.floor(i / count) + 1, name(i % count))])];
-  const [x, site] = parts.reduce((best, part) => part[0] > best[0] ? part : best);
+  const [x, site] = maps('patch', P, T.sites(ofDecoder ? T.ofEncoder : ''), headings, name);
   const tops = Array.from({ length: layers + 1 }, (_, l) => { const row = P.residual.slice(l * count, l * count + count), most = Math.max(...row); return { at: row.indexOf(most), most }; });
   // The difference moves on where another token, or no single token, carries half of it.
   const next = tops.findIndex(({ at, most }) => at !== tops[0].at || most < .5), { at, most } = tops[next] || {};
@@ -50,4 +68,4 @@ function patch() {
   $('patch-warning').textContent = T.patchWarning(Math.abs(P.differences[1] - P.differences[0]).toFixed(3));
   $('patch-note').textContent = T.patchNote(toward, away, ...P.differences.map(d => d.toFixed(2).replace('-', '−')));
 }
-for (const id of ['patch-residual', 'patch-heads', 'patch-ff']) sayCells(id, 'patch-readout', () => T.patchHint);
+for (const table of document.querySelectorAll('#patch-card table')) sayCells(table.id, 'patch-readout', () => T.patchHint);

@@ -2,11 +2,11 @@
 //!
 //! # Files
 //!
-//! - `inside`: the logit lens and patching on the page
+//! - `inner_steps`: the logit lens and patching on the page
 //! - `page`: spans as a page
 //! - `text`: spans in a terminal
 
-mod inside;
+mod inner_steps;
 mod page;
 mod text;
 

@@ -1,6 +1,6 @@
 //! Explained spans as one page.
 
-use super::inside::{patching_figures, write_lens};
+use super::inner_steps::{patching_figures, write_lens};
 use super::{
     comparison_sentence, feature_name, heading, member_sentence, method_sentence, tagged_figure, words_in_span,
 };

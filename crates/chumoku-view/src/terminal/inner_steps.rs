@@ -3,7 +3,7 @@
 use super::TerminalOptions;
 use super::color::Painter;
 use crate::width::{align_left, align_right, display_width, truncate, wrap};
-use chumoku::explain::{AnswerPosition, Explanation, LogitLens, PatchedSite, Patching};
+use chumoku::explain::{AnswerPosition, DecoderPatching, Explanation, LogitLens, PatchedSite, Patching, SiteEffects};
 use chumoku::lang::{Lang, show_controls, show_controls_in_text};
 
 /// Width of a column of numbers.
@@ -63,29 +63,131 @@ pub(crate) fn layer_name(lang: Lang, depth: usize) -> String {
     }
 }
 
-/// Names a patched site.
-fn site_name(patching: &Patching, site: PatchedSite, lang: Lang) -> String {
-    let token = |position: usize| {
-        let [text, other] = patching.aligned[position];
-        let (text, other) = (&patching.tokens[text], &patching.other_tokens[other]);
-        let name = if text == other { show_controls(text) } else { show_controls(&format!("{text} → {other}")) };
-        lang.quoted(&name)
-    };
-    match (site, lang) {
-        (PatchedSite::Head { layer, head }, Lang::En) => format!("head {} of layer {}", head + 1, layer + 1),
-        (PatchedSite::Head { layer, head }, Lang::Ja) => format!("第 {} 層のヘッド {}", layer + 1, head + 1),
-        (PatchedSite::FeedForward { layer, position }, Lang::En) => {
-            format!("the feed-forward network of layer {} at {}", layer + 1, token(position))
+/// The sites of one stack of layers, with the names of their tokens.
+struct NamedSites<'a> {
+    effects: SiteEffects<'a>,
+    /// The names of the rows in tables.
+    rows: Vec<String>,
+    /// The names in sentences.
+    tokens: Vec<String>,
+}
+
+impl NamedSites<'_> {
+    /// The sites of the encoder, or of the only layers.
+    fn of_encoder(patching: &Patching, lang: Lang) -> NamedSites<'_> {
+        let token = |&[text, other]: &[usize; 2]| {
+            let (text, other) = (&patching.tokens[text], &patching.other_tokens[other]);
+            let name = if text == other { show_controls(text) } else { show_controls(&format!("{text} → {other}")) };
+            lang.quoted(&name)
+        };
+        NamedSites {
+            effects: patching.sites(),
+            rows: aligned_names(patching),
+            tokens: patching.aligned.iter().map(token).collect(),
         }
-        (PatchedSite::FeedForward { layer, position }, Lang::Ja) => {
-            format!("{}における第 {} 層のフィードフォワード層", token(position), layer + 1)
+    }
+
+    fn of_decoder(decoder: &DecoderPatching, lang: Lang) -> NamedSites<'_> {
+        let names: Vec<String> = decoder.tokens.iter().map(|token| show_controls(token)).collect();
+        NamedSites {
+            effects: decoder.sites(),
+            rows: names.iter().enumerate().map(|(i, name)| format!("{} {name}", i + 1)).collect(),
+            tokens: names.iter().map(|name| lang.quoted(name)).collect(),
         }
-        (PatchedSite::Residual { depth, position }, Lang::En) => {
-            format!("the residual stream of {} after layer {depth}", token(position))
+    }
+
+    /// Names a site. The heads of a decoder belong to one of two attentions.
+    fn site_name(&self, site: PatchedSite, lang: Lang) -> String {
+        let of_attention = |attention: [&str; 2], layer: usize, head: usize| {
+            let ([en, ja], layer, head) = (attention, layer + 1, head + 1);
+            tr_in!("head {head} of the {en} in layer {layer}", "第 {layer} 層の{ja}のヘッド {head}", lang)
+        };
+        match site {
+            PatchedSite::Head { layer, head } if self.effects.cross_heads.is_empty() => {
+                let (layer, head) = (layer + 1, head + 1);
+                tr_in!("head {head} of layer {layer}", "第 {layer} 層のヘッド {head}", lang)
+            }
+            PatchedSite::Head { layer, head } => of_attention(["self-attention", "セルフアテンション"], layer, head),
+            PatchedSite::CrossHead { layer, head } => {
+                of_attention(["cross-attention", "クロスアテンション"], layer, head)
+            }
+            PatchedSite::FeedForward { layer, position } => {
+                let (layer, token) = (layer + 1, &self.tokens[position]);
+                tr_in!(
+                    "the feed-forward network of layer {layer} at {token}",
+                    "{token}における第 {layer} 層のフィードフォワード層",
+                    lang
+                )
+            }
+            PatchedSite::Residual { depth, position } => {
+                let token = &self.tokens[position];
+                tr_in!(
+                    "the residual stream of {token} after layer {depth}",
+                    "第 {depth} 層の後の{token}の残差ストリーム",
+                    lang
+                )
+            }
         }
-        (PatchedSite::Residual { depth, position }, Lang::Ja) => {
-            format!("第 {depth} 層の後の{}の残差ストリーム", token(position))
+    }
+
+    /// Names the heads and feed-forward networks that move the answer most.
+    fn strongest_sentence(&self, lang: Lang) -> String {
+        let sites: Vec<String> = self
+            .effects
+            .strongest(LISTED_SITES)
+            .into_iter()
+            .map(|site| format!("{} ({})", self.site_name(site, lang), format_effect(self.effects.effect(site))))
+            .collect();
+        match lang {
+            Lang::En => format!("Of heads and feed-forward networks, these move it most: {}.", sites.join(", ")),
+            Lang::Ja => format!("ヘッドとフィードフォワード層のうち、最も大きく動かすのは{}です。", sites.join("、")),
         }
+    }
+
+    /// Returns the tables of all sites, with their titles.
+    fn tables(&self, lang: Lang) -> Vec<(&'static str, NumberTable)> {
+        let (effects, tokens) = (self.effects, self.rows.len());
+        let layers = effects.layers();
+        let by_token = |values: &[f32], columns: Vec<String>| NumberTable {
+            rows: self.rows.clone(),
+            values: (0..tokens)
+                .flat_map(|token| (0..columns.len()).map(move |column| [token, column]))
+                .map(|[token, column]| values[column * tokens + token])
+                .collect(),
+            columns,
+        };
+        let by_head = |values: &[f32]| NumberTable {
+            rows: (1..=layers).map(|layer| tr_in!("layer {layer}", "第 {layer} 層", lang)).collect(),
+            columns: (1..=effects.heads_per_layer()).map(|head| head.to_string()).collect(),
+            values: values.to_vec(),
+        };
+        let names = |range: std::ops::Range<usize>| range.map(|depth| layer_name(lang, depth)).collect::<Vec<_>>();
+        let of_heads = match effects.cross_heads.is_empty() {
+            true => lang.pick("Output of each head, by layer and head", "各ヘッドの出力（層とヘッド）"),
+            false => lang.pick(
+                "Output of each head of self-attention, by layer and head",
+                "セルフアテンションの各ヘッドの出力（層とヘッド）",
+            ),
+        };
+        let mut tables = vec![
+            (
+                lang.pick("Residual stream, by token and layer", "残差ストリーム（トークンと層）"),
+                by_token(effects.residual, names(0..layers + 1)),
+            ),
+            (of_heads, by_head(effects.heads)),
+        ];
+        if !effects.cross_heads.is_empty() {
+            let title = lang.pick(
+                "Output of each head of cross-attention, by layer and head",
+                "クロスアテンションの各ヘッドの出力（層とヘッド）",
+            );
+            tables.push((title, by_head(effects.cross_heads)));
+        }
+        tables.push((
+            lang.pick("Feed-forward network, by token and layer", "フィードフォワード層（トークンと層）"),
+            by_token(effects.feed_forward, names(1..layers + 1)),
+        ));
+        tables
     }
 }
 
@@ -146,9 +248,13 @@ pub(crate) fn aligned_names(patching: &Patching) -> Vec<String> {
         .collect()
 }
 
-/// Says where the answers are read.
-pub(crate) fn position_sentence(position: &AnswerPosition, lang: Lang) -> String {
-    match position {
+/// Says where the answers are read, for models that answer more than once.
+pub(crate) fn position_sentence(patching: &Patching, lang: Lang) -> Option<String> {
+    let patched = match patching.decoder {
+        None => lang.pick("The encoder is patched.", "置き換えるのはエンコーダーの値です。"),
+        Some(_) => lang.pick("Encoder and decoder are patched.", "置き換えるのはエンコーダーとデコーダーの値です。"),
+    };
+    Some(match patching.position.as_ref()? {
         AnswerPosition::Word { index, text } => {
             let (number, word) = (index + 1, quoted_label(text, lang));
             tr_in!(
@@ -157,22 +263,20 @@ pub(crate) fn position_sentence(position: &AnswerPosition, lang: Lang) -> String
                 lang
             )
         }
-        AnswerPosition::Token { index: 0, .. } => {
-            let sentence = lang.pick(
-                "The first tokens of the translations are compared. The encoder is patched.",
-                "訳文の最初のトークンを比べます。置き換えるのはエンコーダーです。",
-            );
-            sentence.to_owned()
-        }
+        AnswerPosition::Token { index: 0, .. } => tr_in!(
+            "The first tokens of the translations are compared. {patched}",
+            "訳文の最初のトークンを比べます。{patched}",
+            lang
+        ),
         AnswerPosition::Token { after, .. } => {
             let after = quoted_label(after, lang);
             tr_in!(
-                "The tokens after {after} are compared, where the translations part. The encoder is patched.",
-                "訳文が分かれる{after}の次のトークンを比べます。置き換えるのはエンコーダーです。",
+                "The tokens after {after} are compared, where the translations part. {patched}",
+                "訳文が分かれる{after}の次のトークンを比べます。{patched}",
                 lang
             )
         }
-    }
+    })
 }
 
 /// The warning that a share of a small difference means little.
@@ -210,62 +314,38 @@ pub fn render_patching(patching: Option<&Patching>, text: &str, options: &Termin
         };
         prose(&mut lines, &line);
     }
-    if let Some(position) = &patching.position {
-        prose(&mut lines, &position_sentence(position, lang));
+    if let Some(sentence) = position_sentence(patching, lang) {
+        prose(&mut lines, &sentence);
     }
     if patching.has_small_difference() {
         prose(&mut lines, &small_difference_warning(patching, lang));
     }
-    let sites: Vec<String> = patching
-        .strongest(LISTED_SITES)
-        .into_iter()
-        .map(|site| format!("{} ({})", site_name(patching, site, lang), format_effect(patching.effect(site))))
-        .collect();
     let scale = patching_scale(patching, lang);
-    prose(
-        &mut lines,
-        &match lang {
-            Lang::En => {
-                format!("{scale} Of heads and feed-forward networks, these move it most: {}.", sites.join(", "))
-            }
-            Lang::Ja => {
-                format!("{scale}ヘッドとフィードフォワード層のうち、最も大きく動かすのは{}です。", sites.join("、"))
-            }
-        },
-    );
-    let tokens = aligned_names(patching);
-    let layers = patching.layers();
-    let by_token = |values: &[f32], columns: Vec<String>| NumberTable {
-        rows: tokens.clone(),
-        values: (0..tokens.len())
-            .flat_map(|token| (0..columns.len()).map(move |column| [token, column]))
-            .map(|[token, column]| values[column * tokens.len() + token])
-            .collect(),
-        columns,
+    let (encoder, decoder) = (NamedSites::of_encoder(patching, lang), patching.decoder.as_ref());
+    let stacks = match decoder {
+        None => vec![(None, encoder)],
+        Some(decoder) => vec![
+            (Some(lang.pick("Encoder", "エンコーダー")), encoder),
+            (Some(lang.pick("Decoder", "デコーダー")), NamedSites::of_decoder(decoder, lang)),
+        ],
     };
-    let names = |range: std::ops::Range<usize>| range.map(|depth| layer_name(lang, depth)).collect::<Vec<_>>();
-    let tables = [
-        (
-            lang.pick("Residual stream, by token and layer", "残差ストリーム（トークンと層）"),
-            by_token(&patching.residual, names(0..layers + 1)),
-        ),
-        (
-            lang.pick("Output of each head, by layer and head", "各ヘッドの出力（層とヘッド）"),
-            NumberTable {
-                rows: (1..=layers).map(|layer| tr_in!("layer {layer}", "第 {layer} 層", lang)).collect(),
-                columns: (1..=patching.heads_per_layer()).map(|head| head.to_string()).collect(),
-                values: patching.heads.clone(),
-            },
-        ),
-        (
-            lang.pick("Feed-forward network, by token and layer", "フィードフォワード層（トークンと層）"),
-            by_token(&patching.feed_forward, names(1..layers + 1)),
-        ),
-    ];
-    for (title, table) in tables {
-        lines.push(String::new());
-        prose(&mut lines, title);
-        lines.extend(table.lines(options));
+    if decoder.is_some() {
+        prose(&mut lines, &scale);
+    }
+    for (heading, sites) in stacks {
+        let strongest = sites.strongest_sentence(lang);
+        match heading {
+            None => prose(&mut lines, &format!("{scale}{}{strongest}", lang.pick(" ", ""))),
+            Some(heading) => {
+                lines.extend([String::new(), format!("  {}", paint.strong(heading))]);
+                prose(&mut lines, &strongest);
+            }
+        }
+        for (title, table) in sites.tables(lang) {
+            lines.push(String::new());
+            prose(&mut lines, title);
+            lines.extend(table.lines(options));
+        }
     }
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
@@ -364,7 +444,40 @@ mod tests {
             residual: vec![1.0, 0.5],
             heads: vec![0.3],
             feed_forward: vec![0.2],
+            decoder: None,
         }
+    }
+
+    #[test]
+    fn a_decoder_has_tables_of_its_own() {
+        let decoder = DecoderPatching {
+            tokens: vec!["[START]".into(), "x\u{1b}".into()],
+            residual: vec![0.0, 0.01, 0.02, 1.0],
+            heads: vec![0.11, 0.12],
+            cross_heads: vec![0.93, 0.21],
+            feed_forward: vec![0.31, 0.32],
+        };
+        let mut patching = patching(Some("neg"), ["neg", "pos"], [-1.0, 2.0]);
+        patching.position = Some(AnswerPosition::Token { index: 1, after: "x".into() });
+        let options = |lang| TerminalOptions { width: 400, lang, ..TerminalOptions::default() };
+        let alone = render_patching(Some(&patching), "a", &options(Lang::En));
+        assert!(alone.contains("The encoder is patched.") && !alone.contains("Decoder"), "{alone}");
+        patching.decoder = Some(decoder);
+        let text = render_patching(Some(&patching), "a", &options(Lang::En));
+        for part in [
+            "Encoder and decoder are patched.",
+            "head 1 of layer 1 (0.30)",
+            "head 1 of the cross-attention in layer 1 (0.93)",
+            "Output of each head of cross-attention",
+            "layer 1  0.11  0.12",
+            "layer 1  0.93  0.21",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains('\u{1b}') && text.contains("1 [START]"), "{text}");
+        let japanese = render_patching(Some(&patching), "a", &options(Lang::Ja));
+        assert!(japanese.contains("第 1 層のクロスアテンションのヘッド 1 (0.93)"), "{japanese}");
+        assert!(japanese.contains("置き換えるのはエンコーダーとデコーダーの値です。"), "{japanese}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Published translators (Marian): values, tokens and translations match Hugging Face's library and SentencePiece, and
 //! invalid folders are rejected.
 
+use chumoku::explain::InnerSteps;
 use chumoku::models::TranslationBatch;
 use chumoku::nn::Mode;
 use chumoku::params::Params;
@@ -390,6 +391,13 @@ fn a_published_folder_translates_like_one_with_tokenizer_json() {
     let explained = model.explain("t5 t9 t30", Some("t7 t8"), "golden").unwrap();
     assert_eq!((explained.layers, explained.heads), (1, 4));
     assert_eq!(explained.source_words.len(), 4);
+    assert_eq!(explained.lens.as_ref().map(|lens| lens.tokens.len()), Some(3));
+    let without = model.explain_with_steps("t5 t9 t30", Some("t7 t8"), "golden", &InnerSteps::NONE).unwrap();
+    assert_eq!(without, chumoku::explain::Alignment { lens: None, ..explained });
+    // A wrong alignment is refused before the translation is looked at, which is too long.
+    let steps = InnerSteps { patch: Some("t5 t8 t30"), aligned: Some(&[[99, 0]]), ..InnerSteps::default() };
+    let refused = model.explain_with_steps("t5 t9 t30", Some(&"t7 ".repeat(99)), "golden", &steps).unwrap_err();
+    assert!(refused.to_string().contains("align: "), "{refused}");
     let error = model.save(&folder.path().join("new")).unwrap_err().to_string();
     assert!(error.contains("copy its folder"), "{error}");
     model.set_precision(Precision::Medium);

@@ -1,6 +1,7 @@
 //! Pretrained encoders and language models: hidden states and gradients match Hugging Face's library, and invalid
 //! folders are rejected.
 
+use chumoku::explain::{AttributionMethod, InnerSteps};
 use chumoku::nn::{Mode, Offsets, Tokens};
 use chumoku::params::Params;
 use chumoku::pretrained::{DecoderCheckpoint, EncoderCheckpoint};
@@ -201,6 +202,30 @@ fn published_classifiers_match_transformers() {
         }
         assert_eq!(found.len(), ends.len() - 1);
     }
+}
+
+/// Patching is refused before a word is left out.
+#[test]
+fn a_wrong_alignment_is_refused_before_a_classifier_explains() {
+    let folder = copy("bert_classifier");
+    std::fs::write(folder.path().join("tokenizer.json"), words()).unwrap();
+    let model = TextClassifier::load(folder.path()).unwrap();
+    let requested = (AttributionMethod::LeaveOneOut, None);
+    let mut left_out = 0;
+    let mut explain = |steps: &InnerSteps<'_>| {
+        let found = model.explain_label("t5 t9 t3", "m", requested, steps, &mut |done, _| left_out = done);
+        (found, std::mem::take(&mut left_out))
+    };
+    let steps = InnerSteps { patch: Some("t5 t8 t3"), ..InnerSteps::default() };
+    let (refused, left_out) = explain(&InnerSteps { aligned: Some(&[[99, 0]]), ..steps });
+    assert!(refused.unwrap_err().to_string().contains("align: ") && left_out == 0, "{left_out}");
+    let (found, left_out) = explain(&steps);
+    let found = found.unwrap();
+    assert_eq!((found.patching.as_ref().map(|patching| patching.other.as_str()), left_out), (Some("t5 t8 t3"), 3));
+    assert_eq!(found.lens.unwrap().depths.len(), found.layers + 1);
+    let (without, _) = explain(&InnerSteps::NONE);
+    let without = without.unwrap();
+    assert!(without.lens.is_none() && without.patching.is_none() && without.residual_path.is_some());
 }
 
 /// Copies a golden folder, to be modified.

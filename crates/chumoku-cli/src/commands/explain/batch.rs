@@ -13,6 +13,7 @@ use crate::progress::RowProgress;
 use crate::{ExitCode, UsageError};
 use anyhow::Context;
 use chumoku::data::DataError;
+use chumoku::explain::InnerSteps;
 use chumoku::{FeatureColumn, ModelKind, NgramClassifier, TextTagger, TextTranslator, tr};
 use chumoku_view::{Figure, Lang};
 use rayon::prelude::*;
@@ -126,7 +127,7 @@ pub(super) fn run(args: &ExplainArgs, input: &Path, lang: Lang) -> anyhow::Resul
             BatchModel::Network(model, place) => {
                 let (method, label) = (args.method, args.of_label.as_deref());
                 let explainer = Explainer { model, target: None, name: name.clone(), method, label };
-                let mut explanation = explainer.explain(text)?;
+                let mut explanation = explainer.explain(text, &InnerSteps::NONE)?;
                 if let (AttentionModel::Classifier(model), Some(ExplainView::Curves)) = (model, args.view) {
                     explanation.attribution.curves = Some(model.curves(&explanation)?);
                 }
@@ -137,7 +138,7 @@ pub(super) fn run(args: &ExplainArgs, input: &Path, lang: Lang) -> anyhow::Resul
             }
             BatchModel::Tagger(model, place) => tagger::picture(args, (model, *place), text, lang),
             BatchModel::Translator(translator) => {
-                let alignment = translator.explain(text, None, &name)?;
+                let alignment = translator.explain_with_steps(text, None, &name, &InnerSteps::NONE)?;
                 let place = layer_and_head_in_alignment(&alignment, args)?;
                 alignment_figure(args, &alignment, place, lang)
             }

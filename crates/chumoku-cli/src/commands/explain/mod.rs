@@ -28,6 +28,7 @@ use crate::report::paragraph;
 use crate::terminal::terminal_options;
 use crate::{ExitCode, UsageError, threads};
 use chumoku::answers::ModelInputs;
+use chumoku::explain::InnerSteps;
 use chumoku::train::{network_name, network_sizes};
 use chumoku::{FeatureColumn, ModelKind, TextClassifier, TranslateOptions, row, tr};
 use chumoku_view::{
@@ -210,13 +211,15 @@ fn explain_text(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<Ex
     let text = text.as_str();
     let (name, method, label) = (model_name(&args.model), args.method, args.of_label.as_deref());
     let explainer = Explainer { model: &model, target, name, method, label };
+    let other = args.patch.as_deref().map(|line| pairs::from_line("--patch", line, model.reads_pairs())).transpose()?;
+    let aligned = args.aligned_tokens();
+    let steps = InnerSteps { has_lens: args.needs_lens(), patch: other.as_deref(), aligned: aligned.as_deref() };
     let mut explanation = match (&model, args.generate) {
         (AttentionModel::Generator(model), Some(tokens)) => {
-            model.explain_continuation(text, tokens, &explainer.name)?
+            model.explain_continuation(text, tokens, &explainer.name, &steps)?
         }
-        _ => explainer.explain(text)?,
+        _ => explainer.explain(text, &steps)?,
     };
-    explanation.patching = explainer.patch(args, &explanation)?;
     match &model {
         AttentionModel::Classifier(model) => {
             explanation.attribution.curves = Some(model.curves(&explanation)?);
@@ -289,11 +292,10 @@ fn explain_translation(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Re
     }
     columns::required_columns(&[], &args.set)?;
     let model = load::translator(&args.model, args.precision)?;
-    let mut alignment = model.explain(text, args.target.as_deref(), &model_name(&args.model))?;
-    if let Some(other) = &args.patch {
-        let aligned = args.aligned_tokens();
-        alignment.patching = Some(model.patch(text, other, args.target.as_deref(), aligned.as_deref())?);
-    }
+    let aligned = args.aligned_tokens();
+    let patch = args.patch.as_deref();
+    let steps = InnerSteps { has_lens: args.needs_lens(), patch, aligned: aligned.as_deref() };
+    let alignment = model.explain_with_steps(text, args.target.as_deref(), &model_name(&args.model), &steps)?;
     if alignment.is_cut {
         let text = tr!(
             "note: the text is longer than the model's maximum of {} tokens; only the words within it are shown.",
@@ -468,9 +470,9 @@ fn compare(
             if cells.is_empty() { other } else { row::with_columns(&other, &cells).into() }
         }
     };
-    let text = text.as_ref();
+    let (text, steps) = (text.as_ref(), InnerSteps::NONE);
     let other = match &args.compare_model {
-        None => explain.explain(text)?,
+        None => explain.explain(text, &steps)?,
         Some(folder) => {
             let (model, name) = (AttentionModel::load(folder, args.precision)?, model_name(folder));
             if model.reads_pairs() != reads_pairs {
@@ -490,7 +492,7 @@ fn compare(
                 return Err(UsageError(problem).into());
             }
             let (target, method, label) = (args.target.as_deref(), args.method, args.of_label.as_deref());
-            Explainer { model: &model, target, name, method, label }.explain(text)?
+            Explainer { model: &model, target, name, method, label }.explain(text, &steps)?
         }
     };
     if other.layers == 0 {

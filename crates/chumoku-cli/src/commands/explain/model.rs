@@ -1,10 +1,9 @@
 //! Models whose self-attention is explained, and their predictions with heads switched off.
 
 use crate::UsageError;
-use crate::args::{ExplainArgs, Method, Precision};
-use crate::data::pairs;
+use crate::args::{Method, Precision};
 use crate::models::{load, require_attention};
-use chumoku::explain::Patching;
+use chumoku::explain::InnerSteps;
 use chumoku::{FeatureColumn, ModelKind, TextClassifier, TextEmbedder, TextGenerator, read_model_folder, row, tr};
 use chumoku_view::{Explanation, Lang};
 use std::borrow::Cow;
@@ -153,31 +152,16 @@ pub(super) fn check_label(label: Option<&str>, kind: ModelKind) -> Result<(), Us
 }
 
 impl Explainer<'_> {
-    pub(super) fn explain(&self, text: &str) -> anyhow::Result<Explanation> {
+    pub(super) fn explain(&self, text: &str, steps: &InnerSteps<'_>) -> anyhow::Result<Explanation> {
         check_method(self.method, self.model.kind())?;
         Ok(match self.model {
             AttentionModel::Classifier(model) => {
                 let mut progress = ExplainProgress::new();
                 let requested = (self.method.into(), self.label);
-                model.explain_label(text, &self.name, requested, &mut |done, all| progress.show(done, all))?
+                model.explain_label(text, &self.name, requested, steps, &mut |done, all| progress.show(done, all))?
             }
-            AttentionModel::Generator(model) => model.explain(text, &self.name)?,
+            AttentionModel::Generator(model) => model.explain_with_steps(text, &self.name, steps)?,
             AttentionModel::Encoder(model) => model.explain(text, self.target, &self.name)?,
-        })
-    }
-
-    /// Patches the network with the text of `--patch`, if it is given.
-    pub(super) fn patch(&self, args: &ExplainArgs, e: &Explanation) -> anyhow::Result<Option<Patching>> {
-        let Some(line) = &args.patch else { return Ok(None) };
-        let aligned = args.aligned_tokens();
-        let aligned = aligned.as_deref();
-        Ok(match self.model {
-            AttentionModel::Classifier(model) => {
-                let other = pairs::from_line("--patch", line, self.model.reads_pairs())?;
-                Some(model.patch(&e.full_row(), &other, Some(&e.attribution.class), aligned)?)
-            }
-            AttentionModel::Generator(model) => Some(model.patch(&e.text, line, aligned)?),
-            AttentionModel::Encoder(_) => None,
         })
     }
 

@@ -8,7 +8,7 @@ use crate::data::columns::required_columns;
 use crate::models::{load, model_name};
 use crate::{ExitCode, UsageError};
 use chumoku::answers::{AnswerFormat, ModelInputs, insert_text};
-use chumoku::explain::{json_number, shorten_numbers};
+use chumoku::explain::{InnerSteps, json_number, shorten_numbers};
 use chumoku::{Estimate, ModelKind, NgramClassifier, tr};
 use chumoku_view::Explanation;
 use serde_json::{Map, Value, json};
@@ -85,7 +85,7 @@ impl RowExplainer {
         match &self.model {
             RowModel::Network(model) => {
                 let explainer = Explainer { model, target: None, name: name.clone(), method, label };
-                Ok(object(text, &explainer.explain(text)?).into())
+                Ok(object(text, &explainer.explain(text, &InnerSteps::NONE)?).into())
             }
             RowModel::Ngrams(model) => {
                 let mut found = object(text, &model.explain_label(text, name, label)?);

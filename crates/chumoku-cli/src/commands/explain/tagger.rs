@@ -12,7 +12,7 @@ use crate::terminal::terminal_options;
 use crate::{ExitCode, UsageError};
 use chumoku::answers::AnswerFormat;
 use chumoku::data::{is_conll, load_spans};
-use chumoku::explain::{TaggedText, shorten_numbers};
+use chumoku::explain::{InnerSteps, TaggedText, shorten_numbers};
 use chumoku::nn::EncoderConfig;
 use chumoku::{ModelKind, TextTagger, tr};
 use chumoku_view::{Figure, Lang, render_lens, render_patching, render_tagged, tagged_figure, tagged_to_html};
@@ -41,8 +41,8 @@ fn check(args: &ExplainArgs, has_attention: bool) -> anyhow::Result<()> {
         );
         return Err(UsageError(problem).into());
     }
-    let inside = [("--lens", args.lens), ("--patch", args.patch.is_some())].into_iter().find(|(_, is_given)| *is_given);
-    let flag = attention_flag(args).or(inside.map(|(flag, _)| flag));
+    let steps = [("--lens", args.lens), ("--patch", args.patch.is_some())].into_iter().find(|(_, is_given)| *is_given);
+    let flag = attention_flag(args).or(steps.map(|(flag, _)| flag));
     if let (Some(flag), false) = (flag, has_attention) {
         let problem = tr!(
             "{flag}: this tagger has no network and no attention; taggers trained with --from have. Leave {flag} out",
@@ -78,7 +78,11 @@ pub(super) fn picture(
             let attention = model.attention(text, &name)?.expect("a network has attention");
             super::figure(args, &attention, place, lang)
         }
-        None => Ok(tagged_figure(&model.explain(text, &name, args.span.as_ref(), &mut |_, _| {})?, lang)),
+        None => {
+            let span = args.span.as_ref();
+            let tagged = model.explain_with_steps(text, &name, span, &InnerSteps::NONE, &mut |_, _| {})?;
+            Ok(tagged_figure(&tagged, lang))
+        }
     }
 }
 
@@ -94,11 +98,11 @@ pub(super) fn no_spans(kind: ModelKind) -> UsageError {
 pub(super) fn run(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
     let (model, place) = load_checked(args)?;
     let (mut progress, name) = (ExplainProgress::new(), model_name(&args.model));
-    let mut tagged = model.explain(text, &name, args.span.as_ref(), &mut |done, all| progress.show(done, all))?;
-    if let Some(other) = &args.patch {
-        let (character, aligned) = (args.span.as_ref().map(|span| span.start), args.aligned_tokens());
-        tagged.patching = Some(model.patch(text, other, character, aligned.as_deref())?);
-    }
+    let aligned = args.aligned_tokens();
+    let patch = args.patch.as_deref();
+    let steps = InnerSteps { has_lens: args.needs_lens(), patch, aligned: aligned.as_deref() };
+    let mut show = |done, all| progress.show(done, all);
+    let tagged = model.explain_with_steps(text, &name, args.span.as_ref(), &steps, &mut show)?;
     let figure = match args.view.is_some_and(ExplainView::shows_attention) {
         true => picture(args, (model, place), text, lang)?,
         false => tagged_figure(&tagged, lang),

@@ -24,6 +24,7 @@ fn check_inner_steps(server: &Server) {
         let found = server.post_json("/explain", &body);
         assert_eq!(found, printed[0], "{model}");
         assert_eq!(found["patching"]["other"], other, "{model}");
+        assert_eq!(found["patching"]["decoder"]["cross_heads"].is_array(), model == "numbers", "{model}");
         assert!(found["lens"]["depths"].as_array().is_some_and(|depths| depths.len() > 1), "{model}");
         body["lens"] = false.into();
         let without = server.post_json("/explain", &body);

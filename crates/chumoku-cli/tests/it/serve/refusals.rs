@@ -100,6 +100,12 @@ fn invalid_requests_are_rejected_with_a_reason() {
     let wide = Server::start(place, &["numbers"]);
     assert_eq!(wide.post("/explain", &long(1)).status, 200);
     assert!(wide.post_rejected("/explain", &long(9000), 413, "Validation").body.contains("target: "));
+    // An alignment is refused before the translation is explained.
+    let mut patched = long(9000);
+    (patched["patch"], patched["align"]) = ("number 8".into(), "99:1".into());
+    assert!(wide.post_rejected("/explain", &patched, 422, "Validation").body.contains("align: "));
+    patched.as_object_mut().unwrap().remove("align");
+    assert!(wide.post_rejected("/explain", &patched, 413, "Validation").body.contains("target: "));
     // Longer than the encoder reads.
     let long = "good ".repeat(20);
     server.post_rejected("/embed", &json!({ "inputs": long }), 413, "Validation");

@@ -226,7 +226,7 @@ impl MultiHeadAttention {
         Ok((y, cache))
     }
 
-    /// Returns the output of self-attention in evaluation mode. `hook` may change the outputs of the heads, (tokens,
+    /// Returns the output in evaluation mode. `hook` may change the outputs of the heads, (tokens,
     /// heads · value width).
     pub(crate) fn forward_with_hook<T: Real>(
         &self,

@@ -43,18 +43,19 @@ pub(super) fn patching_figures(patching: &Patching, text: &str, lang: Lang) -> V
         _ => tr_in!("layer {depth}", "第 {depth} 層", lang),
     };
     let axis = |name: &str, labels| FigureAxis { name: name.to_owned(), labels, is_numbered: false };
-    let layers = patching.layers();
+    let sites = patching.sites();
+    let layers = sites.layers();
     let tokens = || axis(lang.pick("token", "トークン"), aligned_names(patching));
     let heads = || {
         let name = |head| tr_in!("head {head}", "ヘッド {head}", lang);
-        axis(lang.pick("head", "ヘッド"), (1..=patching.heads_per_layer()).map(name).collect())
+        axis(lang.pick("head", "ヘッド"), (1..=sites.heads_per_layer()).map(name).collect())
     };
     let maps = [
         (lang.pick("residual stream", "残差ストリーム"), 0, tokens(), &patching.residual),
         (lang.pick("output of each head", "各ヘッドの出力"), 1, heads(), &patching.heads),
         (lang.pick("feed-forward network", "フィードフォワード層"), 1, tokens(), &patching.feed_forward),
     ];
-    let mut notes: Vec<String> = patching.position.iter().map(|position| position_sentence(position, lang)).collect();
+    let mut notes: Vec<String> = position_sentence(patching, lang).into_iter().collect();
     notes.push(patching_scale(patching, lang));
     if patching.has_small_difference() {
         notes.push(small_difference_warning(patching, lang));
