@@ -9,7 +9,7 @@ use chumoku::count::{CountConfig, NetworkKind};
 use chumoku::explain::HeadSelection;
 use chumoku::nn::NormOrder;
 use chumoku::{Error, ModelSize};
-use chumoku_trace::{self, CheckReport, TraceDetail, TraceOptions, WorkedExample};
+use chumoku_trace::{CheckReport, TraceDetail, TraceOptions, WorkedExample};
 use chumoku_view::CountReport;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -18,7 +18,7 @@ use pyo3::types::PyBytes;
 /// Loads a worked example: a built-in one by name, a file, or JSON text in the format of a file.
 fn load_example(source: &str, value: &str) -> PyResult<(String, WorkedExample)> {
     let found = match source {
-        "name" => trace::builtin(value).map(|example| (value.to_owned(), example)),
+        "name" => chumoku_trace::builtin(value).map(|example| (value.to_owned(), example)),
         "file" => WorkedExample::open(&ReadPath::new(value.into())).map(|example| (value.to_owned(), example)),
         _ => WorkedExample::parse(value).map(|example| ("the example".to_owned(), example)).map_err(Error::Setting),
     };
@@ -28,12 +28,12 @@ fn load_example(source: &str, value: &str) -> PyResult<(String, WorkedExample)> 
 /// The names of the built-in worked examples.
 #[pyfunction]
 pub(crate) fn example_names() -> Vec<&'static str> {
-    trace::builtin_names().collect()
+    chumoku_trace::builtin_names().collect()
 }
 
 /// A step-by-step trace of attention.
 #[pyclass(frozen, module = "chumoku._chumoku")]
-pub(crate) struct Trace(trace::Trace);
+pub(crate) struct Trace(chumoku_trace::Trace);
 
 #[pymethods]
 impl Trace {

@@ -12,7 +12,7 @@ use crate::terminal::terminal_options;
 use crate::{ExitCode, UsageError, threads};
 use chumoku::models::TranslatorAttention;
 use chumoku::{ModelKind, row, tr};
-use chumoku_trace::{self, HeadSelection, TraceOptions, builtin, open_example};
+use chumoku_trace::{HeadSelection, TraceOptions, builtin, open_example};
 use chumoku_view::{Figure, Lang, TerminalOptions, figures_to_html};
 use serde_json::Value;
 use std::io::{IsTerminal, Write, stdout};
@@ -31,9 +31,9 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     }
     let trace = build_trace(args)?;
     let depth = match args.depth {
-        TraceDepth::Shapes => trace::TraceDetail::Shapes,
-        TraceDepth::Steps => trace::TraceDetail::Steps,
-        TraceDepth::All => trace::TraceDetail::All,
+        TraceDepth::Shapes => chumoku_trace::TraceDetail::Shapes,
+        TraceDepth::Steps => chumoku_trace::TraceDetail::Steps,
+        TraceDepth::All => chumoku_trace::TraceDetail::All,
     };
     let size = args.size.unwrap_or(if args.format() == TraceFormat::Html { 64 } else { 12 });
     // A file gets the default options, even if standard output is a terminal.
@@ -146,7 +146,7 @@ fn missing_second_text() -> UsageError {
 }
 
 /// Traces a model.
-fn trace_model(args: &TraceArgs) -> anyhow::Result<trace::Trace> {
+fn trace_model(args: &TraceArgs) -> anyhow::Result<chumoku_trace::Trace> {
     // The parser requires both, unless there is an example or a file.
     let (Some(folder), Some(text)) = (&args.model, &args.text) else {
         let problem = tr!(
@@ -185,11 +185,11 @@ fn trace_model(args: &TraceArgs) -> anyhow::Result<trace::Trace> {
             if args.backward { model.record_backward(text, place, target)? } else { model.record(text, place)? }
         }
     };
-    Ok(trace::Trace::from_model(attention, &name)?)
+    Ok(chumoku_trace::Trace::from_model(attention, &name)?)
 }
 
 /// Builds the requested trace.
-fn build_trace(args: &TraceArgs) -> anyhow::Result<trace::Trace> {
+fn build_trace(args: &TraceArgs) -> anyhow::Result<chumoku_trace::Trace> {
     let (name, example) = match (&args.example, &args.input) {
         (Some(name), _) => (name.clone(), builtin(name)?),
         (None, Some(path)) => (path.display().to_string(), open_example(path)?),

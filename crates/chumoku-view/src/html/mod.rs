@@ -34,7 +34,7 @@ const EXPLAIN_PAGE: PageTemplate = PageTemplate {
         include_str!("explain.heads.js"),
         include_str!("explain.depth.js"),
         include_str!("patching.js"),
-        include_str!("explain.token_way.js"),
+        include_str!("explain.token_path.js"),
         include_str!("explain.js")
     ),
 };

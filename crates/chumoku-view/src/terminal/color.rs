@@ -95,7 +95,7 @@ impl Painter {
     }
 
     /// Returns whether there are no colors, so only space separates numbers.
-    pub(crate) fn is_plain(self) -> bool {
+    pub fn is_plain(self) -> bool {
         self.depth == ColorDepth::None
     }
 
@@ -168,7 +168,7 @@ impl Painter {
     /// Returns a heatmap cell for a level from 0 to 1.
     ///
     /// Without color the spaces before the digits become shade signs.
-    pub(crate) fn cell(self, level: f32, text: &str) -> String {
+    pub fn cell(self, level: f32, text: &str) -> String {
         let level = if level.is_finite() { level.clamp(0.0, 1.0) } else { 0.0 };
         match self.depth {
             ColorDepth::None => {
