@@ -58,7 +58,7 @@ pub(super) const READY: &str = ".chumoku-ready";
 /// In [`READY`]: the checkpoints of the replaced model.
 pub(super) const REPLACED: &str = "replaced";
 
-/// Returns the current path of a model file: in the folder, or in [`READY`] during a move.
+/// Returns the current path of a model file: in the folder, or in `READY` during a move.
 pub fn current_path(folder: &Path, name: &str) -> PathBuf {
     let ready = folder.join(READY);
     if EntryType::at(&ready) != EntryType::Folder {
