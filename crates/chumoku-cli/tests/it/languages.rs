@@ -53,15 +53,12 @@ const STAYS_ENGLISH: &[EnglishText] = &[
         "chumoku-text/src/",
         &["creating the folder", "opening the data", "reading the data", "writing the file"],
     ),
-    english(
-        DOING,
-        "chumoku/src/",
-        &["creating a folder in", "creating the folder", "reading the tensors", "writing the tensors"],
-    ),
+    english(DOING, "chumoku/src/", &["creating a folder in", "creating the folder"]),
+    english(DOING, "chumoku-inference/src/", &["reading the tensors", "writing the tensors"]),
     english(DOING, "chumoku-cli/src/", &["creating the folder"]),
     english(
         FIELD,
-        "chumoku/src/",
+        "chumoku-inference/src/",
         &[
             "change in cosine similarity when the word is removed",
             "change in log-odds when the word is removed",
