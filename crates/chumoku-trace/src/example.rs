@@ -137,7 +137,10 @@ impl WorkedExample {
             };
             let known: Vec<(StepKind, Quantity, String)> = StepKind::all().flat_map(claimed).collect();
             let names: Vec<&str> = known.iter().map(|(_, _, name)| &name[..]).collect();
-            let claims = JsonObject::read(claims, "claims", &names)?;
+            let claims = JsonObject::read_with_aliases(claims, "claims", &names, |key| {
+                // Symbols of other parts, such as z of a gate, come first.
+                Quantity::all().filter(|of| of.symbol() == key).last().map(Quantity::name)
+            })?;
             for (kind, quantity, name) in &known {
                 let Some(text) = claims.raw_value(name) else { continue };
                 if *kind == StepKind::Value && example.inputs.contains_key(quantity) {

@@ -158,6 +158,9 @@ impl Trace {
         if let Some(loss) = &self.loss {
             let _ = writeln!(out, "<p class=\"note\">{}</p>", bilingual_html(|lang| loss.to_text(lang)));
         }
+        if let Some(head) = self.hidden_heads() {
+            let _ = writeln!(out, "<p class=\"note\">{}</p>", bilingual_html(|lang| words::heads_note(lang, head)));
+        }
         for agreement in &self.agreements {
             let _ = writeln!(out, "<p class=\"note stale\">{}</p>", bilingual_html(|lang| agreement.to_text(lang)));
         }
@@ -217,6 +220,12 @@ impl Trace {
         out
     }
 
+    /// Returns the shown head, from 1, if others are hidden.
+    fn hidden_heads(&self) -> Option<usize> {
+        let is_any = self.hidden_steps.iter().any(|step| step.head.is_some());
+        self.steps.iter().find_map(|step| step.head).filter(|_| is_any).map(|head| head + 1)
+    }
+
     /// Writes the controls, which the script shows.
     fn controls_to_html(&self, chooser: &str, out: &mut String) {
         let bilingual =
@@ -251,8 +260,9 @@ impl Trace {
                 let most = (2.0 * scale.beta.abs()).max(4.0);
                 let _ = write!(
                     options,
-                    "<label>β <input type=\"range\" id=\"control-beta\" min=\"0\" max=\"{most}\" step=\"0.05\" value=\"{}\"></label> \
+                    "<label>{} <input type=\"range\" id=\"control-beta\" min=\"0\" max=\"{most}\" step=\"0.05\" value=\"{}\"></label> \
                      <output id=\"beta\" for=\"control-beta\"></output>",
+                    bilingual("inverse temperature β", "逆温度 β"),
                     scale.beta
                 );
             }

@@ -41,6 +41,16 @@ fn known_keys(known: &[&str]) -> String {
 
 impl<'a> JsonObject<'a> {
     pub(super) fn read(text: &'a str, place: &str, known: &[&str]) -> Result<JsonObject<'a>, String> {
+        JsonObject::read_with_aliases(text, place, known, |_| None)
+    }
+
+    /// Like [`JsonObject::read`]; for an unknown key that is an alias, such as a symbol, the error names its key.
+    pub(super) fn read_with_aliases(
+        text: &'a str,
+        place: &str,
+        known: &[&str],
+        alias: impl Fn(&str) -> Option<&'static str>,
+    ) -> Result<JsonObject<'a>, String> {
         let object: JsonObject<'a> = serde_json::from_str(text).map_err(|error| match place {
             // The position refers to the file.
             "" => {
@@ -55,7 +65,10 @@ impl<'a> JsonObject<'a> {
         for (i, (key, _)) in object.0.iter().enumerate() {
             let within = if place.is_empty() { String::new() } else { tr!(" in {place}", "{place} に") };
             if !known.contains(&key.as_str()) {
-                let hint = did_you_mean(key, known.iter().copied());
+                let hint = match alias(key) {
+                    Some(meant) => did_you_mean(meant, [meant]),
+                    None => did_you_mean(key, known.iter().copied()),
+                };
                 return Err(tr!(
                     "unknown key {}{within}{hint}; known keys: {}",
                     "{within}不明なキー {} があります{hint}。使えるキーは {} です",

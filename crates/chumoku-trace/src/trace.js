@@ -58,6 +58,11 @@ const restructure = () => {
     const k = order.indexOf(Number(place.dataset.s));
     place.textContent = k < 0 ? '' : `${k + 1}. `;
   }
+  // The headings of groups count their steps.
+  document.querySelectorAll('nav details').forEach((outline, i) => {
+    const count = outline.querySelectorAll('li:not([hidden])').length, says = document.querySelectorAll(`#group-${i + 1} .count .t`);
+    for (const said of says) said.textContent = said.lang === 'en' ? `${count} step${count === 1 ? '' : 's'}` : `${count} ステップ`;
+  });
 };
 const sayBeta = () => { if ($('beta')) $('beta').textContent = `${spelled(on.beta)}${on.beta > 0 ? ` (T = ${spelled(1 / on.beta)})` : ''}`; };
 const setOption = (key, to) => {

@@ -160,6 +160,15 @@ pub(super) fn editing_note(lang: Lang) -> &'static str {
     )
 }
 
+/// States which head has its steps on the page.
+pub(super) fn heads_note(lang: Lang, head: usize) -> String {
+    tr_in!(
+        "Only the steps of head {head} are shown; those of the other heads are alike (--head N shows them).",
+        "ヘッドごとの計算は、ヘッド {head} のものだけを示します。ほかのヘッドの計算も同じです（--head N で表示）。",
+        lang
+    )
+}
+
 /// States the number of steps of a group.
 pub(super) fn step_count(lang: Lang, count: usize) -> String {
     match lang {

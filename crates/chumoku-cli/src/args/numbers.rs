@@ -9,6 +9,8 @@ use std::path::PathBuf;
 #[derive(Debug, ClapArgs)]
 pub(crate) struct CheckArgs {
     /// Worked examples: JSON files with inputs and claims
+    ///
+    /// For example `{"inputs": {"Q": [[1, 0]], "K": [[1, 0], [0, 1]]}, "claims": {"weights": [[0.67, 0.33]]}}`.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Print one JSON object per file, each on one line

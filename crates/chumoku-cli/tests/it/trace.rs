@@ -196,6 +196,7 @@ fn every_error_in_a_file_is_named_with_its_place() {
             "reading",
             &["unknown key “wieghts” in claims; did you mean “weights”?", "known keys: "],
         ),
+        (claims(r#""A": [[1]]"#), "reading", &["unknown key “A” in claims; did you mean “weights”?"]),
         (options(r#""mask_": []"#), "reading", &["unknown key “mask_” in options; did you mean “mask”?"]),
         (RIGHT.replacen("\"K\"", "\"Q\"", 1), "reading", &["the key “Q” in inputs occurs twice"]),
         // Masks: the entry, and its value.

@@ -263,6 +263,22 @@ fn keyboard_reaches_everything_in_order() {
 }
 
 #[test]
+fn headings_count_the_steps_that_the_options_leave() {
+    let trace = builtin("causal").unwrap().trace(0).unwrap();
+    let script = "const count = () => log.push(all('.count .t').map(said => said.textContent).join());
+        count(); $('#control-causal').click(); count(); $('#control-causal').click(); count();";
+    let Some(log) = found(&trace.to_html(&options(Lang::En)), script, &[]) else { return };
+    assert_eq!(log, ["15 steps,15 ステップ", "14 steps,14 ステップ", "15 steps,15 ステップ"]);
+}
+
+#[test]
+fn a_page_says_which_head_it_shows() {
+    let page = |name: &str, head: usize| builtin(name).unwrap().trace(head).unwrap().to_html(&options(Lang::En));
+    assert!(page("heads", 1).contains("Only the steps of head 2 are shown"));
+    assert!(!page("causal", 0).contains("Only the steps of head"));
+}
+
+#[test]
 fn arrow_keys_move_between_cells() {
     let script = "
         const table = document.getElementById('X'), rows = [...table.querySelectorAll('tbody tr')].map(r => [...r.querySelectorAll('td')]);
