@@ -273,8 +273,8 @@ fn top_attention_sentences(lang: Lang, trace: &Trace, step: &TraceStep) -> Vec<S
         }
         let [word, key] = [word, key].map(|word| chumoku::lang::show_controls(word));
         Some(match lang {
-            Lang::En => format!("{word} looks most at {key} ({:.1} %)", share * 100.0),
-            Lang::Ja => format!("{word}が最もよく見ているのは{key}（{:.1} %）", share * 100.0),
+            Lang::En => format!("“{word}” looks most at “{key}” ({:.1} %)", share * 100.0),
+            Lang::Ja => format!("「{word}」が最もよく見ているのは「{key}」（{:.1} %）", share * 100.0),
         })
     };
     trace.tokens.iter().enumerate().take(step.value.nrows()).filter_map(say).collect()

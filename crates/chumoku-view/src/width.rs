@@ -177,6 +177,7 @@ fn closes_text(grapheme: &str) -> bool {
             | "ョ"
             | "ッ"
             | "%"
+            | "”"
             | ")"
             | ","
             | "."
@@ -191,7 +192,7 @@ fn is_counted(unit: &str) -> bool {
 
 /// Returns whether a line must not end with the unit.
 fn opens_at_end(unit: &str) -> bool {
-    unit.ends_with(['「', '『', '（', '［', '【', '(', '"'])
+    unit.ends_with(['「', '『', '（', '［', '【', '(', '"', '“'])
 }
 
 /// Formats a number with its sign and this many decimals. A number that is rounded to zero has no sign.
@@ -243,6 +244,7 @@ mod tests {
         assert_eq!(wrap("これは、例です。", 8), ["これは、", "例です。"]);
         assert_eq!(wrap("これは、例です。", 6), ["これ", "は、例", "です。"]);
         assert_eq!(wrap("abcdefghij", 4), ["abcd", "efgh", "ij"]);
+        assert_eq!(wrap("of “注目”", 5), ["of", "“注", "目”"]);
         assert_eq!(wrap("about 48 %.", 8), ["about", "48 %."]);
         assert_eq!(wrap("テキストの 2 つ目", 14), ["テキストの", "2 つ目"]);
         assert_eq!(wrap("ヘッド 399 個の値", 11), ["ヘッド", "399 個の値"]);
