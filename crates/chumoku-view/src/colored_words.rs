@@ -66,7 +66,7 @@ pub(crate) fn colored_words(
     for (i, word) in words.iter().enumerate().take(end).skip(shown.start) {
         let text = escape_markup(&word.text);
         let space = if word.is_spaced { " " } else { "" };
-        let step = word.effect.map_or(0, |effect| (effect / most.max(f32::MIN_POSITIVE) * STEPS as f32).round() as i32);
+        let step = word.effect.filter(|_| most > 0.0).map_or(0, |effect| (effect / most * STEPS as f32).round() as i32);
         let (is_marked, behind) = annotation(i);
         let text = if is_marked { format!("<u>{text}</u>") } else { text };
         let _ = match (step, word.effect) {

@@ -15,9 +15,13 @@ pub(crate) struct StyledWord {
     is_spaced: bool,
 }
 
-/// Returns the largest absolute effect.
+/// Effects that are smaller are printed as 0.00, and have no color.
+const SMALLEST_EFFECT: f32 = 0.005;
+
+/// Returns the largest absolute effect, or 0 if all effects are printed as 0.00.
 pub(crate) fn largest_effect(words: &[HighlightedWord]) -> f32 {
-    words.iter().filter_map(|word| word.effect).fold(0.0f32, |most, x| most.max(x.abs()))
+    let most = words.iter().filter_map(|word| word.effect).fold(0.0f32, |most, x| most.max(x.abs()));
+    if most < SMALLEST_EFFECT { 0.0 } else { most }
 }
 
 /// Styles words for lines of this width: strong words are colored, and `has_number` selects those followed by their
@@ -76,4 +80,21 @@ pub(crate) fn fill_lines(pieces: &[StyledWord], shown: &[usize], width: usize) -
         lines.push(line);
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::colored_words::colored_words;
+
+    #[test]
+    fn effects_that_are_all_printed_as_zero_have_no_color() {
+        let word = |effect: f32| HighlightedWord { text: "good".into(), effect: Some(effect), is_spaced: true };
+        let colors = |effects: [f32; 2]| {
+            let page = colored_words(&effects.map(word), 0..2, &|_| (false, String::new()));
+            page.matches("<span class").count()
+        };
+        assert_eq!(largest_effect(&[word(0.004), word(-0.0049)]), 0.0);
+        assert_eq!((colors([0.004, -0.0049]), colors([0.004, -0.006])), (0, 2));
+    }
 }

@@ -77,9 +77,42 @@ impl CountReport {
             title: tr_in!("Map of the network: {name}", "ネットワークの地図：{name}", lang),
             subtitle,
             notes: vec![note.to_owned()],
-            content: Content::NetworkMap(NetworkMap { blocks, is_pre_norm: self.config.norm_order == NormOrder::Pre }),
+            content: Content::NetworkMap(NetworkMap {
+                blocks,
+                is_pre_norm: self.config.norm_order == NormOrder::Pre,
+                letters: self.letters(lang),
+            }),
             lang,
         }
+    }
+
+    /// Returns the values of the letters in formulas, and the batch that the multiply–adds are of.
+    fn letters(&self, lang: Lang) -> String {
+        let config = &self.config;
+        let heads = config.num_heads;
+        // A decoder may have a value of its own.
+        let has_one = |own: Option<usize>, of_encoder: usize| own.is_none_or(|own| own == of_encoder);
+        let same_heads = has_one(config.decoder_num_heads, heads);
+        let letters = [
+            ("V", config.vocab_size, has_one(config.target_vocab_size, config.vocab_size)),
+            ("d", config.d_model, true),
+            ("h", heads, same_heads),
+            ("h_kv", config.num_key_heads.unwrap_or(heads), same_heads),
+            ("k", config.head_dim(), same_heads),
+            ("f", config.d_ff, has_one(config.decoder_d_ff, config.d_ff)),
+            ("s", config.hidden_size.unwrap_or(config.d_model), true),
+        ];
+        // Only those that occur.
+        let formulas: Vec<&str> = self.count.steps.iter().map(|step| &step.parameters_formula[..]).collect();
+        let occurs = |letter: &str| {
+            let is_sign = |c: char| !c.is_alphanumeric() && c != '_';
+            formulas.iter().any(|formula| formula.split(is_sign).any(|part| part == letter))
+        };
+        let values = letters.iter().filter(|(letter, _, is_known)| *is_known && occurs(letter));
+        let values: Vec<String> = values.map(|(letter, value, _)| format!("{letter} = {value}")).collect();
+        let batch =
+            tr_in!("multiply–adds of a batch of {} sequences", "積和演算は {} 系列のバッチの数", lang, config.batch);
+        values.into_iter().chain([batch]).collect::<Vec<_>>().join(lang.pick(", ", "、"))
     }
 
     /// Returns a page with the map, in which a block leads to its numbers: its weights, or its row in the table. `weights`
@@ -87,7 +120,21 @@ impl CountReport {
     #[must_use]
     pub fn map_to_html(&self, weights: Option<&[WeightSample]>, lang: Lang) -> String {
         let both = [[self.map(Lang::En), self.map(Lang::Ja)]];
-        let element = weights.map_or_else(String::new, |weights| self.weights_element(weights, lang));
+        let hint = bilingual_html(lang, &|lang| {
+            let hint = match weights {
+                Some(_) => lang.pick(
+                    "Click a block, or press Enter on it, to see its weights; blocks without weights lead to the table.",
+                    "ブロックをクリックするか Enter を押すと、その重みを表示します。重みのないブロックは表の行に移ります。",
+                ),
+                None => lang.pick(
+                    "Click a block, or press Enter on it, to see its formula and numbers in the table.",
+                    "ブロックをクリックするか Enter を押すと、その式と数値を表で示します。",
+                ),
+            };
+            hint.to_owned()
+        });
+        let panel = weights.map_or_else(String::new, |weights| self.weights_element(weights, lang));
+        let element = format!("<p id=\"map-hint\">{hint}</p>\n{panel}");
         let widget = PageWidget { element: &element, script: SCRIPT, style: STYLE };
         figures_page(&self.map(lang).title, &both, widget, lang)
     }
@@ -204,7 +251,9 @@ mod tests {
                         assert!(*x >= 0.0 && *y >= 0.0 && x + width <= scene.width && y + height <= scene.height);
                     }
                 }
-                assert_eq!(figure.tables()[0].rows.len(), map.blocks.len());
+                let table = &figure.tables()[0];
+                assert_eq!(table.rows.len(), map.blocks.len());
+                assert!(table.caption.contains("d = 256") && table.caption.ends_with("batch of 32 sequences"));
             }
         }
     }

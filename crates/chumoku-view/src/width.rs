@@ -118,7 +118,18 @@ fn break_units(text: &str) -> Vec<(&'static str, String)> {
             (space, joined) = ("", true);
             continue;
         }
+        // So does a Japanese counter: 2 つ目, 399 個.
+        let counts = |last: &str| last.ends_with(|c: char| c.is_ascii_digit()) && free && space == " ";
+        let is_counter = units.last().is_some_and(|(_, last)| counts(last));
+        if let (Some((_, last)), true) = (units.last_mut(), is_counter) {
+            last.push(' ');
+            last.push_str(grapheme);
+            (space, joined) = ("", false);
+            continue;
+        }
         match units.last_mut() {
+            // An ordinal ends with 目.
+            Some((_, last)) if grapheme == "目" && space.is_empty() && is_counted(last) => last.push_str(grapheme),
             Some((_, last)) if space.is_empty() && (joined && !free || closes_text(grapheme) || opens_at_end(last)) => {
                 last.push_str(grapheme);
             }
@@ -170,6 +181,12 @@ fn closes_text(grapheme: &str) -> bool {
             | ","
             | "."
     )
+}
+
+/// Returns whether a unit ends with a number and a counter.
+fn is_counted(unit: &str) -> bool {
+    let before = unit.trim_end_matches(|c: char| !c.is_ascii()).strip_suffix(' ');
+    before.is_some_and(|number| number.ends_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Returns whether a line must not end with the unit.
@@ -227,6 +244,8 @@ mod tests {
         assert_eq!(wrap("これは、例です。", 6), ["これ", "は、例", "です。"]);
         assert_eq!(wrap("abcdefghij", 4), ["abcd", "efgh", "ij"]);
         assert_eq!(wrap("about 48 %.", 8), ["about", "48 %."]);
+        assert_eq!(wrap("テキストの 2 つ目", 14), ["テキストの", "2 つ目"]);
+        assert_eq!(wrap("ヘッド 399 個の値", 11), ["ヘッド", "399 個の値"]);
         assert!(wrap("", 10).is_empty());
     }
 

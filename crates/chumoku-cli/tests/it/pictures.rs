@@ -27,7 +27,7 @@ fn every_view_shows_the_numbers_of_the_explanation() {
     let words = value["words"].as_array().unwrap().len();
     let all = || (0..words).flat_map(|i| (0..words).map(move |j| (i, j)));
     let most = all().map(|(i, j)| weight(0, 1, i, j)).fold(0.0, f64::max);
-    let first = lines.lines().skip_while(|line| !line.contains("share")).nth(1).unwrap();
+    let first = lines.lines().skip_while(|line| !line.contains("weight")).nth(1).unwrap();
     let shown: f64 = first.split_whitespace().last().unwrap().parse().unwrap();
     assert!((shown - most).abs() <= 0.000_05, "{first} for {most}");
     let above = all().filter(|&(i, j)| weight(0, 1, i, j) >= 0.05).count();

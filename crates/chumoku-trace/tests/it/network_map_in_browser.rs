@@ -30,6 +30,11 @@ fn panel(page: &str, block: &str, layer: &str) -> Option<String> {
     let script = format!(
         "<script>addEventListener('load', () => {{
           const block = [...document.querySelectorAll('.figure:not([hidden]) rect[role=button]')].find(one => one.getAttribute('aria-label').includes('{block}'));
+          // The name lies on the block, which catches its clicks.
+          const name = [...block.closest('svg').querySelectorAll('text')].find(one => one.textContent === '{block}');
+          name.scrollIntoView({{ block: 'center' }});
+          const box = name.getBoundingClientRect();
+          document.documentElement.dataset.caught = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2) === block;
           block.dispatchEvent(new KeyboardEvent('keydown', {{ key: 'Enter', bubbles: true }}));
           const select = document.getElementById('weights-layer');
           if ([...select.options].some(one => one.value === '{layer}')) {{ select.value = '{layer}'; select.dispatchEvent(new Event('change')); }}
@@ -38,6 +43,7 @@ fn panel(page: &str, block: &str, layer: &str) -> Option<String> {
     );
     let dom = dom(&page.replace("</body>", &script), "")?;
     assert!(!dom.contains("data-error="), "{}", &dom[..300]);
+    assert_eq!(between(&dom, "data-caught=\"", "\""), "true");
     let focused = between(&dom, "data-focused=\"", "\"");
     let panel = between(&dom, "id=\"weights\"", "</section>").to_owned();
     assert_eq!(focused, if panel.starts_with(" hidden") { "TR" } else { "H2" });
@@ -54,6 +60,7 @@ fn a_block_leads_to_its_weights() {
     ];
     let report = report();
     let page = report.map_to_html(Some(&weights), Lang::En);
+    assert!(page.contains("Click a block") && page.contains("ブロックをクリック"));
     // Unknown steps have no block.
     let odd = report.map_to_html(Some(&[sample("W_X", None, "odd", vec![vec![1.0]])]), Lang::En);
     assert!(odd.contains("id=\"weights-data\">[]</script>"));

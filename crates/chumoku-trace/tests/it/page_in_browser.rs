@@ -926,6 +926,12 @@ fn patching_lens_and_path_show_their_numbers() {
     let path = between(&dom, "id=\"token-path\"", "</ol>");
     assert_eq!(path.matches("class=\"bar\"").count(), 3 + e.layers * (e.heads + 3));
     assert!(path.contains(&format!("token {} of the table, × 8.00", e.residual_path.as_ref().expect("a path").ids[4])));
+    // Without a chosen word, it is that of the word with the largest effect.
+    let scores = &e.attribution.scores;
+    let strongest = (1..scores.len()).reduce(|a, b| if scores[b].abs() > scores[a].abs() { b } else { a }).unwrap();
+    let first_piece = e.pieces.iter().find(|piece| piece.word == strongest).unwrap();
+    let Some(plain) = self::dom(&page, "") else { return };
+    assert!(between(&plain, "id=\"path-title\">", "<").contains(first_piece.text.as_str()));
     // The first screen has the sentence on trust; its evidence is folded.
     assert!(between(&dom, "id=\"trust-summary\">", "</span>").len() > 20);
     assert!(!between(&dom, "<details id=\"trust\"", ">").contains("open"));

@@ -285,7 +285,7 @@ impl Heatmap {
                 let [first, last] = [part[0], part[part.len() - 1]];
                 let note = match headings {
                     _ if self.columns.is_numbered => phrases::panel_note(lang, i + 1, panels, first + 1, last + 1),
-                    Some(headings) => format!("{} {}–{}", self.columns.name, headings[first], headings[last]),
+                    Some(headings) => format!("{} {}", self.columns.name, number_ranges(&headings[first..=last])),
                     None => format!("{} {first}–{last}", self.columns.name),
                 };
                 lines.push(format!("  {}", paint.quiet(&note)));
@@ -349,9 +349,27 @@ fn short_weight(weight: f32) -> String {
     }
 }
 
+/// Lists numbers in their order; consecutive ones are a range.
+fn number_ranges(labels: &[String]) -> String {
+    let numbers: Vec<usize> = labels.iter().filter_map(|label| label.parse().ok()).collect();
+    let range = |run: &[usize]| match run {
+        [first, .., last] => format!("{first}–{last}"),
+        [only] => only.to_string(),
+        [] => String::new(),
+    };
+    numbers.chunk_by(|a, b| a + 1 == *b).map(range).collect::<Vec<_>>().join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn chosen_dimensions_are_listed_in_their_order() {
+        let listed = |labels: &[&str]| number_ranges(&labels.iter().map(|&label| label.into()).collect::<Vec<_>>());
+        assert_eq!(listed(&["7", "0", "1", "2", "4"]), "7, 0–2, 4");
+        assert_eq!(listed(&["0", "1", "2"]), "0–2");
+    }
 
     #[test]
     fn cell_numbers_are_short_and_correct() {

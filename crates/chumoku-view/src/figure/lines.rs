@@ -89,8 +89,8 @@ impl AttentionLines {
 
     pub(super) fn table(&self, lang: Lang) -> FigureTable {
         let head = match lang {
-            Lang::En => ["looks", "is looked at", "share"],
-            Lang::Ja => ["見る語", "見られる語", "割合"],
+            Lang::En => ["looks", "is looked at", "weight"],
+            Lang::Ja => ["見る語", "見られる語", "重み"],
         };
         let rows = self.visible_lines().into_iter().map(|AttentionLine { from, to, weight }| {
             let named = |side: usize, i: usize| format!("{} {}", i + 1, self.words[side][i]);

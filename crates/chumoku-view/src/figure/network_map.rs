@@ -57,6 +57,8 @@ pub struct NetworkMap {
     pub blocks: Vec<MapBlock>,
     /// True if normalizations come before their sublayer.
     pub(crate) is_pre_norm: bool,
+    /// The values of the letters in formulas, above the table.
+    pub(crate) letters: String,
 }
 
 /// Width of a column of blocks.
@@ -352,7 +354,7 @@ impl NetworkMap {
             ];
             (format!("{} {}", i + 1, block.name), cells)
         });
-        FigureTable { caption: String::new(), head: head.map(String::from).to_vec(), rows: rows.collect() }
+        FigureTable { caption: self.letters.clone(), head: head.map(String::from).to_vec(), rows: rows.collect() }
     }
 
     pub(super) fn to_json(&self) -> Value {

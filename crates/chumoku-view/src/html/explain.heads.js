@@ -76,7 +76,7 @@ function thumbs() {
     const { l, h } = head, text = figureText(S.sort, head), isSink = statisticsOf(head)?.role === 'sink';
     const named = [T.thumb(l + 1, h + 1), ...text ? [`${T.sorts[S.sort === 'layer' ? 'role' : S.sort]} ${text}`] : [], ...isSink && S.sort !== 'role' && S.sort !== 'layer' ? [T.sinkBadge] : []].join(T.list);
     const button = el('button', { type: 'button', class: isSink ? 'thumb sink' : 'thumb', role: 'radio', 'aria-label': named, title: named, head }, canvases[l * D.heads + h],
-      el('span', { class: 'tag', text: `L${l + 1}·H${h + 1}` }), el('span', { class: 'figure', text: text || '\u00a0' }));
+      el('span', { class: 'tag', text: `L${l + 1}·H${h + 1}` }), el('span', { class: 'figure', text: text === T.roles.mixed ? '–' : text || '\u00a0' }));
     button.addEventListener('click', () => choose(l, h));
     return button;
   }));

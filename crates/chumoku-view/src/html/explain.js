@@ -66,7 +66,9 @@ const isWritten = i => known(D.prompt_words) && i >= D.prompt_words;
 const kana = isKana(D.text), texts = D.text.split('\u001f');
 function tiles() {
   const { whole, beyond = [] } = D.attribution, both = (s, w) => signed(s, isEncoder ? 3 : 2) + (known(w) ? ` (${signed(w)})` : '');
-  const box = $('tiles'), most = [...scores, ...beyond.map(w => w.score)].reduce((m, s) => Math.max(m, Math.abs(s) || 0), 0) || 1;
+  const box = $('tiles'), top = [...scores, ...beyond.map(w => w.score)].reduce((m, s) => Math.max(m, Math.abs(s) || 0), 0);
+  // Effects that are all printed as 0.00 have no color.
+  const most = top < (isEncoder ? 5e-4 : 5e-3) ? Infinity : top;
   box.dir = flows(D.text);
   box.classList.toggle('long', n + beyond.length > 80);
   // The largest effect has the strongest color that leaves the word legible.

@@ -1,12 +1,17 @@
-// The residual stream of one token.
+// The residual stream of one token: the chosen one, or that of the word with the largest effect.
 const W = D.residual_path;
 let pathToken = -1;
+function mostEffective(count) {
+  const sizes = scores.map((s, i) => D.words[i].special ? 0 : Math.abs(s) || 0), most = Math.max(...sizes);
+  const piece = most > 0 ? firstPiece(sizes.indexOf(most)) : -1;
+  return piece >= 0 && piece < count ? piece : Math.min(1, count - 1);
+}
 function tokenPath() {
   $('path-card').hidden = !W;
   if (!W) return;
   const count = W.ids.length, heads = D.heads, tokens = W.ids.map((_, i) => tokenName(D.pieces[i].text));
   const word = S.word >= 0 ? S.word : S.query, own = word < 0 ? -1 : firstPiece(word);
-  const at = pathToken >= 0 ? pathToken : own >= 0 ? own : Math.min(1, count - 1);
+  const at = pathToken >= 0 ? pathToken : own >= 0 ? own : mostEffective(count);
   fillSelect('path-token', tokens.map((text, i) => [String(i), `${i + 1} ${clip(text, 30)}`]), String(at));
   $('path-title').textContent = T.pathTitle(T.q(clip(tokens[at])));
   const of = (list, row) => list[row * count + at], say = T.pathSteps;
