@@ -189,5 +189,5 @@ fn classifiers_embed_texts_and_find_the_nearest() {
     place.run_rejected(&["nearest", "ngrams", "good", "--corpus", "corpus.txt"], &expected);
     let help = place.run(&["embed", "--help"]).assert_success().stdout;
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(help.contains("classifier trained here"), "{help}");
+    assert!(help.contains("a classifier with a network or an autoencoder trained here"), "{help}");
 }

@@ -342,7 +342,8 @@ fn every_format_has_the_gradients_and_names_the_loss() {
         let japanese = run(&["--format", format, "--lang", "ja"]);
         assert!(japanese.contains("交差エントロピー"), "{format}: {japanese}");
     }
-    let text = run(&["--depth", "steps"]);
+    // A sentence may be wrapped anywhere.
+    let text = run(&["--depth", "steps"]).split_whitespace().collect::<Vec<_>>().join(" ");
     for said in ["dR_2 given: arrives from above", "J_", "W_Q⁺ = (1 − 0.001 · 0.1) · W_Q − Δ(W_Q)", "of gradients"]
     {
         assert!(text.contains(said), "{said}: {text}");
