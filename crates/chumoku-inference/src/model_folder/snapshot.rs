@@ -189,10 +189,10 @@ pub fn with_snapshot<T>(folder: &Path, mut read: impl FnMut(&Snapshot) -> Result
 ///
 /// ```
 /// # let folder = std::path::Path::new("no model");
-/// use chumoku::{ModelKind, NgramClassifier};
+/// use chumoku_inference::{ModelKind, NgramClassifier};
 ///
-/// let found = chumoku::read_model_folder(folder, || Ok((ModelKind::from_folder(folder)?, NgramClassifier::load(folder)?)));
-/// assert!(found.is_err_and(|error: chumoku::Error| error.to_string().contains("no such folder")));
+/// let found = chumoku_inference::read_model_folder(folder, || Ok((ModelKind::from_folder(folder)?, NgramClassifier::load(folder)?)));
+/// assert!(found.is_err_and(|error: chumoku_inference::Error| error.to_string().contains("no such folder")));
 /// ```
 ///
 /// # Errors

@@ -273,7 +273,7 @@ fn class_curve(rows: &[(f32, bool)]) -> Vec<CoveragePoint> {
 /// confidence are answered together. The result is empty without rows.
 ///
 /// ```
-/// let risks = chumoku::risks_by_coverage(&[(0.9, true), (0.8, true), (0.7, false), (0.6, true)]);
+/// let risks = chumoku_inference::risks_by_coverage(&[(0.9, true), (0.8, true), (0.7, false), (0.6, true)]);
 /// assert_eq!((risks[0], risks[49], risks[74], risks[99]), (0.0, 0.0, 1.0 / 3.0, 0.25));
 /// ```
 #[must_use]

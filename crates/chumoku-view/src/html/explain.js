@@ -1,10 +1,10 @@
-// The page of an explanation: state, words, table and controls. The last file of the script.
+// The page of an explanation; the last file of its script.
 // ---- state, and its copy in the link ----
 const VIEWS = Object.keys(KINDS), hasView = { heatmap: true, lines: true, depth: !!D.depth && hasMap('queries') && hasMap('keys'), values: hasMap('value_weighted'), rollout: hasMap('rollout') };
 const isLarge = n > 128, isModel = D.kind === 'language_model';
 // An encoder predicts nothing: a text is compared with another, or with itself.
 const isEncoder = D.kind === 'encoder', isItself = isEncoder && D.label === D.text;
-// A large text must not wait for the maximum over all heads, which requires decoding all of them.
+// A large text does not wait for the maximum over all heads.
 const SCALE = isLarge ? 'head' : 'all', LEAST = 10;
 const S = { lang: root.lang === 'ja' ? 'ja' : 'en' };
 function readHash() {

@@ -1,11 +1,11 @@
-// The residual stream of one token: the chosen one, or that of the word with the largest effect.
+// The residual stream of the chosen token, or of the word with the largest effect.
 const W = D.residual_path;
 let pathToken = -1;
-function mostEffective(count) {
+const mostEffective = count => {
   const sizes = scores.map((s, i) => D.words[i].special ? 0 : Math.abs(s) || 0), most = Math.max(...sizes);
-  const piece = most > 0 ? firstPiece(sizes.indexOf(most)) : -1;
-  return piece >= 0 && piece < count ? piece : Math.min(1, count - 1);
-}
+  const piece = most > 0 ? firstPiece(sizes.indexOf(most)) : 1;
+  return Math.min(Math.max(piece, 0), count - 1);
+};
 function tokenPath() {
   $('path-card').hidden = !W;
   if (!W) return;

@@ -49,6 +49,7 @@ const ALIGNMENT_PAGE: PageTemplate = PageTemplate {
         include_str!("lens.js"),
         include_str!("alignment.strings.js"),
         include_str!("patching.strings.js"),
+        include_str!("patching.decoder.js"),
         include_str!("patching.js"),
         include_str!("alignment.js")
     ),

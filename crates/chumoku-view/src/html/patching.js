@@ -27,13 +27,12 @@ function patch() {
   $('patch-texts').replaceChildren(...line(T.patchText, tokens, 0), ...line(T.patchOther, others, 1));
 
   const headings = P.aligned.map((pair, i) => el('th', { scope: 'col', class: isChanged(pair) ? 'changed' : '', title: name(i) }, el('bdi', { text: clip(tokens[pair[0]], 12) })));
-  const cellOf = (x, site, isTop) => gridCell(x, moved(x), T.patchCell(site, percent(x, 0) + ' %', what), isTop);
   const rowsOf = (numbers, across, label, site) => Array.from({ length: numbers.length / across }, (_, l) => {
     const row = numbers.slice(l * across, l * across + across), most = row.indexOf(Math.max(...row));
-    return el('tr', {}, el('th', { scope: 'row', text: label(l) }), ...row.map((x, i) => cellOf(x, site(l, i), i === most && x > .1)));
+    return el('tr', {}, el('th', { scope: 'row', text: label(l) }), ...row.map((x, i) => gridCell(x, moved(x), T.patchCell(site(l, i), percent(x, 0) + ' %', what), i === most && x > .1)));
   });
   const layerRow = l => T.layerRow(l + 1);
-  // Draws the tables of one stack of layers, whose ids start with `id`. Returns its strongest head or feed-forward network.
+  // Draws tables whose ids start with `id`. Returns the strongest head or feed-forward network.
   const maps = (id, { residual, heads, cross_heads: cross = [], feed_forward: ff }, sites, headings, name) => {
     const count = headings.length, across = heads.length / (ff.length / count);
     grid(`${id}-residual`, '', headings, rowsOf(residual, count, l => l ? T.layerRow(l) : T.embeddingRow, (l, i) => sites.residual(l, name(i))));
@@ -46,16 +45,8 @@ function patch() {
     }
     return parts.reduce((best, part) => part[0] > best[0] ? part : best);
   };
-  // Translators have a decoder too, which reads the tokens that both translations have in common.
-  const ofDecoder = $('patch-decoder'), C = P.decoder;
-  if (ofDecoder) ofDecoder.hidden = !C;
-  if (ofDecoder && C) {
-    const names = C.tokens.map(tokenName), columns = names.map(text => el('th', { scope: 'col', title: text }, el('bdi', { text: clip(text, 12) })));
-    const [x, site] = maps('patch-decoder', C, T.sites(T.ofDecoder), columns, i => T.q(clip(names[i], 20)));
-    $('patch-decoder-summary').textContent = T.patchSummary(site, percent(x, 0) + ' %', '', what);
-  }
-  // The strongest head or feed-forward network, and where the difference travels.
-  const [x, site] = maps('patch', P, T.sites(ofDecoder ? T.ofEncoder : ''), headings, name);
+  if (typeof patchDecoder === 'function') patchDecoder(maps, what);
+  const [x, site] = maps('patch', P, T.sites(T.ofEncoder || ''), headings, name);
   const tops = Array.from({ length: layers + 1 }, (_, l) => { const row = P.residual.slice(l * count, l * count + count), most = Math.max(...row); return { at: row.indexOf(most), most }; });
   // The difference moves on where another token, or no single token, carries half of it.
   const next = tops.findIndex(({ at, most }) => at !== tops[0].at || most < .5), { at, most } = tops[next] || {};

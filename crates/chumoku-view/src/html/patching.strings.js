@@ -4,12 +4,9 @@ for (const [lang, texts] of Object.entries({
     // `of` names the encoder or the decoder of a translator.
     sites: of => ({
       residual: (l, w) => l ? `the ${of}residual stream of ${w} after layer ${l}` : `the ${of}embedding of ${w}`,
-      heads: (l, h) => `head ${h} of ${of && `the ${of}self-attention in `}layer ${l}`, cross: (l, h) => `head ${h} of the cross-attention in layer ${l}`,
+      heads: (l, h) => `head ${h} of ${of && `the ${of}self-attention in `}layer ${l}`,
       ff: (l, w) => `the ${of}feed-forward network of layer ${l} at ${w}`,
     }),
-    ofEncoder: 'encoder’s ', ofDecoder: 'decoder’s ',
-    patchEncoder: 'Encoder', patchDecoder: 'Decoder', patchCrossHeads: 'OUTPUT OF EACH HEAD OF CROSS-ATTENTION', patchSelfHeads: 'OUTPUT OF EACH HEAD OF SELF-ATTENTION',
-    patchDecoderNote: 'The decoder reads the same tokens for both texts, those before the translations part, so that their embeddings move nothing. Its other values differ because it attends to another source.',
     patchTitle: (a, b) => `Patching: what turns ${a} into ${b}?`,
     patchTitleSame: a => `Patching: both texts get ${a}`, patchTitleOne: a => `Patching: what changes the probability of ${a}?`,
     patchText: 'this text', patchOther: 'the other text',
@@ -28,12 +25,9 @@ for (const [lang, texts] of Object.entries({
   ja: {
     sites: of => ({
       residual: (l, w) => l ? `${of}第 ${l} 層の後の${w}の残差ストリーム` : `${of}${w}の埋め込み`,
-      heads: (l, h) => `${of}第 ${l} 層の${of && 'セルフアテンションの'}ヘッド ${h}`, cross: (l, h) => `第 ${l} 層のクロスアテンションのヘッド ${h}`,
+      heads: (l, h) => `${of}第 ${l} 層の${of && 'セルフアテンションの'}ヘッド ${h}`,
       ff: (l, w) => `${w}における${of}第 ${l} 層のフィードフォワード層`,
     }),
-    ofEncoder: 'エンコーダーの', ofDecoder: 'デコーダーの',
-    patchEncoder: 'エンコーダー', patchDecoder: 'デコーダー', patchCrossHeads: 'クロスアテンションの各ヘッドの出力', patchSelfHeads: 'セルフアテンションの各ヘッドの出力',
-    patchDecoderNote: 'デコーダーはどちらのテキストでも、訳文が分かれる前の同じトークンを読むので、その埋め込みを置き換えても何も動きません。ほかの値が異なるのは、参照する原文が異なるためです。',
     patchTitle: (a, b) => `パッチング：${a}を${b}に変えるのはどこか`,
     patchTitleSame: a => `パッチング：答えはどちらも${a}`, patchTitleOne: a => `パッチング：${a}の確率を変えるのはどこか`,
     patchText: 'このテキスト', patchOther: 'もう一方のテキスト',
