@@ -49,7 +49,7 @@ pub use model_folder::{ModelKind, has_checkpoints, is_model_folder, model_file, 
 pub use parallel_batches::stages;
 pub use prediction::Prediction;
 pub use prediction::abstention::CoveragePoint;
-pub use prediction::abstention::deepest_confident_level;
+pub(crate) use prediction::abstention::deepest_confident_level;
 pub use prediction::abstention::{AbstentionCalibration, LevelConfidences, PrecisionThreshold, risks_by_coverage};
 pub use prediction::decision_rule::{DecisionRule, Optimize};
 pub use prediction::target::PredictionTarget;

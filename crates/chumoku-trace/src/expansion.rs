@@ -5,6 +5,7 @@ use super::printed_number::Scalar;
 use super::program::Program;
 use chumoku::lang::Lang;
 use chumoku::nn::Pooling;
+use chumoku::tr_in;
 use chumoku_kernels::Activation;
 use ndarray::Array2;
 

@@ -13,6 +13,7 @@ use super::text::{TraceDetail, TraceOptions};
 use super::trace_steps::{Trace, TraceStep};
 use super::words;
 use chumoku::lang::show_controls_in_text;
+use chumoku::tr_in;
 use chumoku_view::{Lang, escape_markup, escape_script_json, hash};
 use std::collections::HashSet;
 use std::fmt::Write;

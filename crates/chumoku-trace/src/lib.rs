@@ -1,4 +1,4 @@
-//! Worked examples: attention and the feed-forward network after it, in numbers, step by step.
+//! Traces of attention: worked examples and models, computed step by step in numbers, checked and explained.
 //!
 //! A [`WorkedExample`] holds inputs and claims. Its program (`program.rs`, `operation.rs`) is every step from the input
 //! to the output, computed in f64. [`WorkedExample::check`] checks claims against it, and [`WorkedExample::trace`]
@@ -89,16 +89,6 @@
 //! - `xlsx`: spreadsheets
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files of their own"))]
-
-/// Formats a message in a language. Takes the English and the Japanese format string, the language, and the arguments.
-macro_rules! tr_in {
-    ($en:literal, $ja:literal, $lang:expr $(, $argument:expr)* $(,)?) => {
-        match $lang {
-            chumoku::lang::Lang::En => format!($en $(, $argument)*),
-            chumoku::lang::Lang::Ja => format!($ja $(, $argument)*),
-        }
-    };
-}
 
 mod additive_score;
 mod attention_controls;

@@ -3,6 +3,7 @@
 use super::quantity::Quantity;
 use super::step_kind::StepKind;
 use chumoku::lang::Lang;
+use chumoku::tr_in;
 
 /// The stage of a network that a quantity belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

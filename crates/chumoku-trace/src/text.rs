@@ -7,6 +7,7 @@ use super::grid::{NumberGrid, format_plain, number_format};
 use super::trace_steps::{CheckKind, Trace, TraceStep};
 use super::words;
 use chumoku::lang::show_controls_in_text;
+use chumoku::tr_in;
 use chumoku_view::{ColorDepth, Lang, Painter, align_left, align_right, display_width, truncate, wrap};
 
 /// Amount of detail of a trace.

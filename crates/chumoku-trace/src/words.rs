@@ -6,6 +6,7 @@ use super::step_kind::StepKind;
 use super::trace_steps::{Agreement, CheckKind, Trace, TraceCheck, TraceStep};
 use chumoku::explain::AttentionKind;
 use chumoku::lang::Lang;
+use chumoku::tr_in;
 
 /// Formats a difference or a tolerance with two digits.
 pub(super) fn two_digits(x: f64) -> String {

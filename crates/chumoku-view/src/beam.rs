@@ -4,6 +4,7 @@ use crate::figure::{Content, Figure, NodeOutcome, SearchTree, TreeNode};
 use chumoku::decoding::CandidateFate;
 use chumoku::explain::BeamTree;
 use chumoku::lang::{Lang, show_controls_in_text};
+use chumoku::tr_in;
 
 /// The search tree of a beam search: one column a step, from left to right.
 #[must_use]

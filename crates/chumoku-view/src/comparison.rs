@@ -4,6 +4,7 @@ use crate::figure::{Content, Curves, Figure, FigureAxis};
 use chumoku::compare::{ComparedNetwork, NetworkComparison};
 use chumoku::lang::Lang;
 use chumoku::nn::PositionKind;
+use chumoku::tr_in;
 
 /// The median time of a training step of each network by length. Both axes are logarithmic; bars span the shortest to
 /// the longest run.

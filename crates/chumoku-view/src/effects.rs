@@ -4,6 +4,7 @@ use crate::figure::{ColoredText, Content, CurvePanels, Curves, Figure, FigureAxi
 use crate::phrases::{self, order_name, translate_phrase};
 use chumoku::explain::{Explanation, ExplanationKind};
 use chumoku::lang::{Lang, show_controls_in_text};
+use chumoku::tr_in;
 
 /// The text, colored by the effect of each word.
 pub(crate) fn effects_figure(e: &Explanation, lang: Lang) -> Figure {

@@ -7,6 +7,7 @@ use crate::figure::{
 use crate::phrases;
 use chumoku::explain::{Alignment, Explanation, HeadStatistics};
 use chumoku::lang::Lang;
+use chumoku::tr_in;
 
 /// Order of the heads in a grid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

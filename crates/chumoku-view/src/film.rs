@@ -10,6 +10,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use chumoku::Result;
 use chumoku::explain::{AttentionFrame, load_frames};
 use chumoku::lang::Lang;
+use chumoku::tr_in;
 use std::fmt::Write as _;
 use std::path::Path;
 

@@ -3,6 +3,7 @@
 use crate::figure::{Content, CurvePanels, Curves, Figure, FigureAxis};
 use chumoku::Result;
 use chumoku::lang::Lang;
+use chumoku::tr_in;
 use chumoku::train::{LogRecord, LoggedEvaluation, load_learning_log};
 use std::path::Path;
 

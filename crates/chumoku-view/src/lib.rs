@@ -52,16 +52,6 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files of their own"))]
 
-/// Formats a message in a language. Takes the English and the Japanese format string, the language, and the arguments.
-macro_rules! tr_in {
-    ($en:literal, $ja:literal, $lang:expr $(, $argument:expr)* $(,)?) => {
-        match $lang {
-            chumoku::lang::Lang::En => format!($en $(, $argument)*),
-            chumoku::lang::Lang::Ja => format!($ja $(, $argument)*),
-        }
-    };
-}
-
 mod beam;
 mod colored_words;
 mod comparison;

@@ -8,6 +8,7 @@ use crate::{CountReport, Lang};
 use chumoku::WeightSample;
 use chumoku::count::StepCost;
 use chumoku::nn::NormOrder;
+use chumoku::tr_in;
 use serde_json::{Value, json};
 
 /// The steps by name, one a line: name, role, formula and source. A name may follow that of a network with a step of its

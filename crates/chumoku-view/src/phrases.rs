@@ -3,6 +3,7 @@
 use chumoku::Estimate;
 use chumoku::explain::Truncation;
 use chumoku::lang::{Lang, show_controls, show_controls_in_text};
+use chumoku::tr_in;
 
 use chumoku::explain::{
     Attribution, ColumnEffect, ColumnReading, EnsembleMembers, Explanation, ExplanationKind, FaithfulnessCurves,

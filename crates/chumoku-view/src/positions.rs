@@ -4,6 +4,7 @@ use crate::figure::{ColorScale, Content, Curves, Figure, FigureAxis, Heatmap};
 use chumoku::lang::Lang;
 use chumoku::nn::{PositionKind, Rotary, sinusoidal, sinusoidal_halves};
 use chumoku::params::{ParamView, Params};
+use chumoku::tr_in;
 use chumoku::{Error, ModelKind, Result, TextClassifier, TextGenerator, TextTranslator, tr};
 use ndarray::{Array2, Slice};
 use std::f64::consts::TAU;

@@ -2,6 +2,7 @@
 
 use crate::figure::{Content, Curves, Figure, FigureAxis};
 use chumoku::lang::Lang;
+use chumoku::tr_in;
 use chumoku::{Error, ModelKind, Result, model_file, tr};
 use serde_json::Value;
 use std::path::Path;

@@ -2,6 +2,7 @@
 
 use crate::figure::{Content, Curves, Figure, FigureAxis};
 use chumoku::lang::Lang;
+use chumoku::tr_in;
 use chumoku_kernels::Philox;
 
 /// Widths d_k at which softmax is measured.

@@ -3,6 +3,7 @@
 use crate::{escape_markup, hash};
 use chumoku::PredictedSpan;
 use chumoku::lang::{Lang, show_controls_in_text};
+use chumoku::tr_in;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("spans.css");

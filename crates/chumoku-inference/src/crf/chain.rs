@@ -191,7 +191,7 @@ pub fn viterbi(emissions: &[f32], transitions: &Transitions) -> Vec<usize> {
 
 /// Returns the path with the highest score among those with an `allowed` label at each position, and its score. `None`
 /// if there is no such path.
-pub fn viterbi_allowed(
+pub(crate) fn viterbi_allowed(
     emissions: &[f32],
     transitions: &Transitions,
     allowed: impl Fn(usize, usize) -> bool,

@@ -16,9 +16,9 @@ mod fit;
 mod tags;
 
 use crate::data::SpanUnit;
-pub use blend::MemberEmissions;
-pub use blend::TaggerBlend;
-pub use chain::{ForwardBackward, Transitions, viterbi, viterbi_allowed};
+pub use blend::{MemberEmissions, TaggerBlend};
+pub(crate) use chain::viterbi_allowed;
+pub use chain::{ForwardBackward, Transitions, viterbi};
 pub use features::features;
 pub(crate) use features::{FeatureDescription, describe_features};
 pub use fit::{Corpus, CrfSentence, CrfSettings, CrfTrainer};

@@ -16,17 +16,17 @@ pub const WEIGHTS: &str = "model.safetensors";
 /// The tokenizer.
 pub const TOKENIZER: &str = "tokenizer.json";
 /// The tokenizer of the source texts of a translator.
-pub const SOURCE_TOKENIZER: &str = "source_tokenizer.json";
+pub(crate) const SOURCE_TOKENIZER: &str = "source_tokenizer.json";
 /// Settings of a pretrained tokenizer.
-pub const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+pub(crate) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 /// Generation settings of a published language model, its chat template, and the special tokens of older folders.
-pub const GENERATION: &str = "generation_config.json";
+pub(crate) const GENERATION: &str = "generation_config.json";
 /// The template that turns a chat into a prompt.
-pub const CHAT_TEMPLATE: &str = "chat_template.jinja";
+pub(crate) const CHAT_TEMPLATE: &str = "chat_template.jinja";
 /// The names of the special tokens.
 pub const SPECIAL_TOKENS: &str = "special_tokens_map.json";
 /// The n-gram model next to a pretrained network.
-pub const NGRAM_WEIGHTS: &str = "ngrams.safetensors";
+pub(crate) const NGRAM_WEIGHTS: &str = "ngrams.safetensors";
 /// The scores of the model.
 pub const METRICS: &str = "metrics.json";
 /// The description of the model.
@@ -73,7 +73,7 @@ pub fn current_path(folder: &Path, name: &str) -> PathBuf {
 }
 
 /// Checks that the folder exists and has these files.
-pub fn check_files(folder: &Path, names: &[&str]) -> Result<()> {
+pub(crate) fn check_files(folder: &Path, names: &[&str]) -> Result<()> {
     if !folder.is_dir() {
         let problem = if folder.exists() {
             tr!(

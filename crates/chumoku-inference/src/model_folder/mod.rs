@@ -22,20 +22,18 @@ mod replace;
 mod snapshot;
 mod tensors;
 
-pub use checkpoints::has_checkpoint;
-pub use checkpoints::has_checkpoints;
-pub use checkpoints::{CHECKPOINTS, MANIFEST, STATE, checkpoints, remove_checkpoint};
+pub use checkpoints::{CHECKPOINTS, MANIFEST, STATE, checkpoints, has_checkpoint, has_checkpoints, remove_checkpoint};
 pub use entry_type::EntryType;
 pub use files::{
-    CARD, CHAT_TEMPLATE, CONFIG, GENERATION, LOCK, LOG, METRICS, NEXT_RUN, NGRAM_WEIGHTS, SOURCE_TOKENIZER,
-    SPECIAL_TOKENS, TOKENIZER, TOKENIZER_CONFIG, TRAINED_ON, TUNE, TUNE_LOG, WEIGHTS, check_files, current_path,
-    entry_names, foreign_files, foreign_model_files, has_trials, is_effectively_empty, open_file,
+    CARD, CONFIG, LOCK, LOG, METRICS, NEXT_RUN, SPECIAL_TOKENS, TOKENIZER, TRAINED_ON, TUNE, TUNE_LOG, WEIGHTS,
+    current_path, entry_names, foreign_files, foreign_model_files, has_trials, is_effectively_empty, open_file,
 };
+pub(crate) use files::{CHAT_TEMPLATE, GENERATION, NGRAM_WEIGHTS, SOURCE_TOKENIZER, TOKENIZER_CONFIG, check_files};
 pub use fingerprint::model_fingerprint;
 pub(crate) use ngrams::{NGRAMS, ngram_names, ngram_tensors, read_ngrams};
 pub use replace::{finish_move, publish, remove_checkpoints, remove_work_folder, rename, sync_folder, write_file};
-pub use snapshot::{CHUMOKU_KEY, ModelIdentity, Snapshot, read_file, with_snapshot, write_model};
-pub use snapshot::{model_file, read_model_folder};
+pub(crate) use snapshot::CHUMOKU_KEY;
+pub use snapshot::{ModelIdentity, Snapshot, model_file, read_file, read_model_folder, with_snapshot, write_model};
 pub(crate) use tensors::{NamedTensor, serialize_tensors};
 
 use crate::lang::lang;

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The key of `config.json` that holds Chumoku's settings in a model in the format of Hugging Face.
-pub const CHUMOKU_KEY: &str = "chumoku";
+pub(crate) const CHUMOKU_KEY: &str = "chumoku";
 
 /// Files about the training, which no prediction depends on.
 pub(super) const TRAINING_FILES: [&str; 5] = [CARD, LOG, METRICS, TRAINED_ON, TUNE_LOG];

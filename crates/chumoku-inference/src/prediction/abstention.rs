@@ -229,7 +229,7 @@ impl LevelConfidences {
 
 /// Returns the deepest level, from 1, whose confidence reaches its threshold.
 #[must_use]
-pub fn deepest_confident_level(sure: &[f32], steps: &[Option<CoveragePoint>]) -> Option<usize> {
+pub(crate) fn deepest_confident_level(sure: &[f32], steps: &[Option<CoveragePoint>]) -> Option<usize> {
     let is_sure = |(p, step): (&f32, &Option<CoveragePoint>)| step.is_some_and(|step| *p >= step.confidence);
     sure.iter().zip(steps).rposition(is_sure).map(|at| at + 1)
 }

@@ -168,6 +168,18 @@ macro_rules! tr {
     };
 }
 
+/// Formats a message in a given language. Takes the English and the Japanese format string, the language, then their
+/// arguments.
+#[macro_export]
+macro_rules! tr_in {
+    ($en:literal, $ja:literal, $lang:expr $(, $argument:expr)* $(,)?) => {
+        match $lang {
+            $crate::lang::Lang::En => ::std::format!($en $(, $argument)*),
+            $crate::lang::Lang::Ja => ::std::format!($ja $(, $argument)*),
+        }
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,4 @@
-//! The integration tests of `chumoku-view`: one module for each subject, in one program that is linked once.
+//! The integration tests of `chumoku-view` and `chumoku-trace`, whose pages look alike: one module for each subject.
 
 #![allow(clippy::disallowed_methods, reason = "tests write files of their own")]
 

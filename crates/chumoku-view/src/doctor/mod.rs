@@ -5,6 +5,7 @@ use crate::figure::{Content, Figure, Heatmap, PageWidget, figures_page};
 use crate::html::escape_script_json;
 use chumoku::doctor::{DoctorInput, DoctorReport, Finding, FindingFile, FindingKind};
 use chumoku::lang::{Lang, show_controls_in_text};
+use chumoku::tr_in;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

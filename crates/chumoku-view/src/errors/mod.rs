@@ -14,6 +14,7 @@ pub use text::render_errors;
 use crate::phrases::translate_phrase;
 use chumoku::explain::{Confusion, ErrorAnalysis, ErrorGroup, ErrorKind, WrongAnswer};
 use chumoku::lang::{Lang, show_controls};
+use chumoku::tr_in;
 
 /// Maximum number of confusions in the list.
 const MAX_CONFUSIONS: usize = 10;

@@ -9,6 +9,7 @@ use crate::escape_markup;
 use crate::figure::{ColorScale, Content, Figure, FigureAxis, Heatmap, PageWidget, Scatter, figures_page};
 use chumoku::explain::{Confusion, ErrorAnalysis, ErrorKind, WrongAnswer};
 use chumoku::lang::{Lang, show_controls_in_text};
+use chumoku::tr_in;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

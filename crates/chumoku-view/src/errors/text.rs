@@ -9,6 +9,7 @@ use crate::terminal::{Painter, TerminalOptions};
 use crate::width::{align_right, display_width, truncate, wrap};
 use chumoku::explain::{ErrorAnalysis, WrongAnswer};
 use chumoku::lang::{Lang, show_controls};
+use chumoku::tr_in;
 
 /// Maximum number of lines of a text; longer texts show only what is around the strongest words.
 const MAX_LINES: usize = 5;

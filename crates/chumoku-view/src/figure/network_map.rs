@@ -4,6 +4,7 @@ use super::table::FigureTable;
 use super::{Canvas, Lang};
 use crate::picture::{Paint, SceneItem, SceneText, TextAnchor};
 use chumoku::data::format_thousands_wide as whole;
+use chumoku::tr_in;
 use serde_json::{Value, json};
 
 /// The place of a block in the drawing.

@@ -6,6 +6,7 @@ use crate::picture::{Paint, SceneItem, SceneText};
 use crate::terminal::Painter as TerminalPaint;
 use crate::width::{align_left, align_right, truncate, unsigned_zero};
 use chumoku::lang::show_controls;
+use chumoku::tr_in;
 use serde_json::{Value, json};
 
 /// Outcome of a candidate.

@@ -9,6 +9,7 @@ use crate::terminal::{
 };
 use chumoku::explain::{LogitLens, Patching};
 use chumoku::lang::{Lang, show_controls, show_controls_in_text};
+use chumoku::tr_in;
 use std::fmt::Write;
 
 /// Writes the tags that the head reads for each word after every layer, as a table.

@@ -18,6 +18,7 @@ use crate::figure::{ColorScale, ColoredText, Content, Figure, FigureAxis, Heatma
 use crate::phrases::translate_phrase;
 use chumoku::explain::{ExplainedSpan, FeatureEffect, HighlightedWord, LabelComparison, TaggedText, TransitionEffect};
 use chumoku::lang::{Lang, show_controls, show_controls_in_text};
+use chumoku::tr_in;
 
 /// Maximum width of a span's text within a sentence.
 const MAX_SPAN_WIDTH: usize = 40;

@@ -10,6 +10,7 @@ use crate::figure::{Figure, PageWidget, figures_page, page_sources};
 use crate::{escape_markup, signed_number};
 use chumoku::explain::{ExplainedSpan, Explanation, LabelComparison, TaggedText, TransitionEffect};
 use chumoku::lang::{Lang, show_controls, show_controls_in_text};
+use chumoku::tr_in;
 use std::fmt::Write;
 use std::ops::Range;
 

@@ -9,6 +9,7 @@ use crate::terminal::{Painter, TerminalOptions};
 use crate::width::{align_left, align_right, signed_number, truncate, wrap};
 use chumoku::explain::{ExplainedSpan, FeatureEffect, HighlightedWord, TaggedText};
 use chumoku::lang::{Lang, show_controls, show_controls_in_text};
+use chumoku::tr_in;
 
 /// Maximum number of spans.
 const MAX_SPANS: usize = 10;

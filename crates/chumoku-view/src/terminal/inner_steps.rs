@@ -5,6 +5,7 @@ use super::color::Painter;
 use crate::width::{align_left, align_right, display_width, truncate, wrap};
 use chumoku::explain::{AnswerPosition, DecoderPatching, Explanation, LogitLens, PatchedSite, Patching, SiteEffects};
 use chumoku::lang::{Lang, show_controls, show_controls_in_text};
+use chumoku::tr_in;
 
 /// Width of a column of numbers.
 const NUMBER_WIDTH: usize = 6;
