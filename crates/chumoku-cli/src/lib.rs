@@ -37,6 +37,22 @@ macro_rules! say {
     }};
 }
 
+/// Returns a usage error with a message in English and Japanese.
+macro_rules! refuse {
+    ($($message:tt)*) => {
+        return Err($crate::UsageError(chumoku::tr!($($message)*)).into())
+    };
+}
+
+/// Returns a usage error if the condition holds.
+macro_rules! refuse_if {
+    ($condition:expr, $($message:tt)*) => {
+        if $condition {
+            refuse!($($message)*);
+        }
+    };
+}
+
 mod answers;
 mod args;
 mod commands;

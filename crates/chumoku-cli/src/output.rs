@@ -217,28 +217,24 @@ impl NamedFiles {
         check_standard_output(inputs)?;
         let mut places = Vec::new();
         for (flag, output) in self.outputs.iter().filter(|(_, output)| !output.is_standard_output()) {
-            if inputs.contains(&output.0) {
-                let problem = tr!(
-                    "{flag} {}: this is an input file; choose another output",
-                    "{flag} {}: 入力ファイルです。別の出力先を指定してください",
-                    output.display()
-                );
-                return Err(UsageError(problem).into());
-            }
+            refuse_if!(
+                inputs.contains(&output.0),
+                "{flag} {}: this is an input file; choose another output",
+                "{flag} {}: 入力ファイルです。別の出力先を指定してください",
+                output.display()
+            );
             match kind {
                 OutputKind::ModelFolder => {}
                 OutputKind::Folders => check_folder_writable(&output.0)?,
                 OutputKind::Files => {
                     output.check()?;
                     let place = output.resolved();
-                    if place.is_some() && places.contains(&place) {
-                        let problem = tr!(
-                            "{flag} {}: the name of two output files; give each its own name",
-                            "{flag} {}: 2 つのファイルに同じ名前が指定されています。別々の名前にしてください",
-                            output.display()
-                        );
-                        return Err(UsageError(problem).into());
-                    }
+                    refuse_if!(
+                        place.is_some() && places.contains(&place),
+                        "{flag} {}: the name of two output files; give each its own name",
+                        "{flag} {}: 2 つのファイルに同じ名前が指定されています。別々の名前にしてください",
+                        output.display()
+                    );
                     places.push(place);
                 }
             }

@@ -26,11 +26,10 @@ pub(crate) fn check_instruction_set() -> Result<(), UsageError> {
     let isa = std::env::var_os("CHUMOKU_ISA").unwrap_or_default();
     if isa.to_str().and_then(chumoku::isa_named).is_none() {
         let got = isa.display();
-        let problem = chumoku::tr!(
+        refuse!(
             "CHUMOKU_ISA: expected scalar, avx2, avx512, avx512bf16 or amx, got {got}; unset it",
             "CHUMOKU_ISA: scalar、avx2、avx512、avx512bf16、amx のいずれかが必要ですが、{got} です。設定を外してください"
         );
-        return Err(UsageError(problem));
     }
     Ok(())
 }

@@ -31,8 +31,32 @@ pub(crate) trait F32Compute: Element<Sum = f32> {
     fn erase_shared(of: SharedMut<Self>) -> SharedDtypeSlice;
 }
 
+/// Implements the methods of [`F32Compute`] that differ only in the dtype: its variant, and how the instruction sets load
+/// and store it.
+macro_rules! dtype_methods {
+    ($type:ident, $variant:ident, $load:ident, $store:ident) => {
+        fn erase(of: &[$type]) -> DtypeSlice<'_> {
+            DtypeSlice::$variant(of)
+        }
+        fn erase_shared(of: SharedMut<$type>) -> SharedDtypeSlice {
+            SharedDtypeSlice::$variant(of)
+        }
+        #[inline(always)]
+        unsafe fn load<S: Simd>(simd: S, from: *const $type) -> S::V {
+            // SAFETY: the caller promises LANES values; bf16 and f16 have the layout of their u16 bits.
+            unsafe { simd.$load(from.cast()) }
+        }
+        #[inline(always)]
+        unsafe fn store<S: Simd>(simd: S, to: *mut $type, v: S::V) {
+            // SAFETY: the caller promises space for LANES values; bf16 and f16 have the layout of their u16 bits.
+            unsafe { simd.$store(to.cast(), v) }
+        }
+    };
+}
+
 impl F32Compute for f32 {
     const IS_F32: bool = true;
+    dtype_methods!(f32, F32, load_ptr, store_ptr);
     #[inline(always)]
     fn widen(from: &[f32], to: &mut [f32]) {
         to.copy_from_slice(from);
@@ -41,41 +65,10 @@ impl F32Compute for f32 {
     fn narrow(from: &[f32], to: &mut [f32]) {
         to.copy_from_slice(from);
     }
-    #[inline(always)]
-    unsafe fn load<S: Simd>(simd: S, from: *const f32) -> S::V {
-        // SAFETY: the caller promises LANES values of f32.
-        unsafe { simd.load_ptr(from) }
-    }
-    #[inline(always)]
-    unsafe fn store<S: Simd>(simd: S, to: *mut f32, v: S::V) {
-        // SAFETY: the caller promises space for LANES values of f32.
-        unsafe { simd.store_ptr(to, v) }
-    }
-    fn erase(of: &[f32]) -> DtypeSlice<'_> {
-        DtypeSlice::F32(of)
-    }
-    fn erase_shared(of: SharedMut<f32>) -> SharedDtypeSlice {
-        SharedDtypeSlice::F32(of)
-    }
 }
 
 impl F32Compute for bf16 {
-    fn erase(of: &[bf16]) -> DtypeSlice<'_> {
-        DtypeSlice::Bf16(of)
-    }
-    fn erase_shared(of: SharedMut<bf16>) -> SharedDtypeSlice {
-        SharedDtypeSlice::Bf16(of)
-    }
-    #[inline(always)]
-    unsafe fn load<S: Simd>(simd: S, from: *const bf16) -> S::V {
-        // SAFETY: the caller promises LANES values; bf16 has the layout of its u16 bits.
-        unsafe { simd.load_bf16(from.cast()) }
-    }
-    #[inline(always)]
-    unsafe fn store<S: Simd>(simd: S, to: *mut bf16, v: S::V) {
-        // SAFETY: the caller promises space for LANES values; bf16 has the layout of its u16 bits.
-        unsafe { simd.store_bf16(to.cast(), v) }
-    }
+    dtype_methods!(bf16, Bf16, load_bf16, store_bf16);
     #[inline(always)]
     fn widen(from: &[bf16], to: &mut [f32]) {
         to.iter_mut().zip(from).for_each(|(to, from)| *to = f32::from_bits(u32::from(from.to_bits()) << 16));
@@ -94,22 +87,7 @@ impl F32Compute for bf16 {
 }
 
 impl F32Compute for f16 {
-    fn erase(of: &[f16]) -> DtypeSlice<'_> {
-        DtypeSlice::F16(of)
-    }
-    fn erase_shared(of: SharedMut<f16>) -> SharedDtypeSlice {
-        SharedDtypeSlice::F16(of)
-    }
-    #[inline(always)]
-    unsafe fn load<S: Simd>(simd: S, from: *const f16) -> S::V {
-        // SAFETY: the caller promises LANES values; f16 has the layout of its u16 bits.
-        unsafe { simd.load_f16(from.cast()) }
-    }
-    #[inline(always)]
-    unsafe fn store<S: Simd>(simd: S, to: *mut f16, v: S::V) {
-        // SAFETY: the caller promises space for LANES values; f16 has the layout of its u16 bits.
-        unsafe { simd.store_f16(to.cast(), v) }
-    }
+    dtype_methods!(f16, F16, load_f16, store_f16);
     #[inline(always)]
     fn widen(from: &[f16], to: &mut [f32]) {
         from.convert_to_f32_slice(to);

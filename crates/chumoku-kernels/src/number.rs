@@ -29,66 +29,33 @@ pub trait Element: sealed::Sealed + Copy + Debug + Default + PartialEq + Send + 
 
 mod sealed {
     pub(crate) trait Sealed {}
-    impl Sealed for f32 {}
-    impl Sealed for f64 {}
-    impl Sealed for half::bf16 {}
-    impl Sealed for half::f16 {}
 }
 
-impl Element for f64 {
-    type Sum = f64;
-    const NAME: &'static str = "f64";
-    fn match_dtype<F: DtypeDispatch>(args: F::Args<'_, f64>) -> DtypeMatch<'_, F> {
-        DtypeMatch::F64(args)
-    }
-    fn round_from(x: f64) -> f64 {
-        x
-    }
-    fn to_f64(self) -> f64 {
-        self
-    }
+/// Defines the element types: type of sums, name, variant of [`DtypeMatch`], and the conversion from f64.
+macro_rules! elements {
+    ($($type:ident: $sum:ident, $name:literal, $variant:ident, $x:ident => $rounded:expr;)*) => {$(
+        impl sealed::Sealed for $type {}
+        impl Element for $type {
+            type Sum = $sum;
+            const NAME: &'static str = $name;
+            fn match_dtype<F: DtypeDispatch>(args: F::Args<'_, $type>) -> DtypeMatch<'_, F> {
+                DtypeMatch::$variant(args)
+            }
+            fn round_from($x: f64) -> $type {
+                $rounded
+            }
+            fn to_f64(self) -> f64 {
+                f64::from(self)
+            }
+        }
+    )*};
 }
 
-impl Element for f32 {
-    type Sum = f32;
-    const NAME: &'static str = "f32";
-    fn match_dtype<F: DtypeDispatch>(args: F::Args<'_, f32>) -> DtypeMatch<'_, F> {
-        DtypeMatch::F32(args)
-    }
-    fn round_from(x: f64) -> f32 {
-        x as f32
-    }
-    fn to_f64(self) -> f64 {
-        f64::from(self)
-    }
-}
-
-impl Element for bf16 {
-    type Sum = f32;
-    const NAME: &'static str = "bf16";
-    fn match_dtype<F: DtypeDispatch>(args: F::Args<'_, bf16>) -> DtypeMatch<'_, F> {
-        DtypeMatch::Bf16(args)
-    }
-    fn round_from(x: f64) -> bf16 {
-        bf16::from_f32(round_to_odd(x))
-    }
-    fn to_f64(self) -> f64 {
-        f64::from(self)
-    }
-}
-
-impl Element for f16 {
-    type Sum = f32;
-    const NAME: &'static str = "f16";
-    fn match_dtype<F: DtypeDispatch>(args: F::Args<'_, f16>) -> DtypeMatch<'_, F> {
-        DtypeMatch::F16(args)
-    }
-    fn round_from(x: f64) -> f16 {
-        f16::from_f32(round_to_odd(x))
-    }
-    fn to_f64(self) -> f64 {
-        f64::from(self)
-    }
+elements! {
+    f64: f64, "f64", F64, x => x;
+    f32: f32, "f32", F32, x => x as f32;
+    bf16: f32, "bf16", Bf16, x => bf16::from_f32(round_to_odd(x));
+    f16: f32, "f16", F16, x => f16::from_f32(round_to_odd(x));
 }
 
 /// Converts `x` to f32. If it is not exact, the last bit is rounded to odd, so that a second rounding gives the result
@@ -162,48 +129,36 @@ pub trait Real:
     fn run<V: Implementations>(args: V::Args<'_, Self>) -> V::Output<Self>;
 }
 
-impl Real for f64 {
-    const ZERO: f64 = 0.0;
-    const ONE: f64 = 1.0;
-    const NEG_INFINITY: f64 = f64::NEG_INFINITY;
+/// Implements [`Real`] for a type, with the implementation that it runs.
+macro_rules! reals {
+    ($($type:ident: $implementation:ident;)*) => {$(
+        impl Real for $type {
+            const ZERO: $type = 0.0;
+            const ONE: $type = 1.0;
+            const NEG_INFINITY: $type = $type::NEG_INFINITY;
 
-    fn exp(self) -> f64 {
-        f64::exp(self)
-    }
-    fn ln(self) -> f64 {
-        f64::ln(self)
-    }
-    fn sqrt(self) -> f64 {
-        f64::sqrt(self)
-    }
-    fn is_finite(self) -> bool {
-        f64::is_finite(self)
-    }
-    fn run<V: Implementations>(args: V::Args<'_, f64>) -> V::Output<f64> {
-        V::reference(args)
-    }
+            fn exp(self) -> $type {
+                $type::exp(self)
+            }
+            fn ln(self) -> $type {
+                $type::ln(self)
+            }
+            fn sqrt(self) -> $type {
+                $type::sqrt(self)
+            }
+            fn is_finite(self) -> bool {
+                $type::is_finite(self)
+            }
+            fn run<V: Implementations>(args: V::Args<'_, $type>) -> V::Output<$type> {
+                V::$implementation(args)
+            }
+        }
+    )*};
 }
 
-impl Real for f32 {
-    const ZERO: f32 = 0.0;
-    const ONE: f32 = 1.0;
-    const NEG_INFINITY: f32 = f32::NEG_INFINITY;
-
-    fn exp(self) -> f32 {
-        f32::exp(self)
-    }
-    fn ln(self) -> f32 {
-        f32::ln(self)
-    }
-    fn sqrt(self) -> f32 {
-        f32::sqrt(self)
-    }
-    fn is_finite(self) -> bool {
-        f32::is_finite(self)
-    }
-    fn run<V: Implementations>(args: V::Args<'_, f32>) -> V::Output<f32> {
-        V::fast(args)
-    }
+reals! {
+    f64: reference;
+    f32: fast;
 }
 
 /// The fast and the reference implementation of an operation. Neither is generic, so both are compiled as part of this

@@ -1,7 +1,6 @@
 //! Expansions: one number of a step, term by term.
 
 use super::operation::{EntrywiseFunction, NormGradient, Operation, RotaryAngles, StepId, pair_rows};
-use super::printed_number::Scalar;
 use super::program::Program;
 use chumoku::lang::Lang;
 use chumoku::nn::Pooling;
@@ -534,60 +533,6 @@ impl Expansion {
                 let v = braced(number(*v));
                 format!("{}{times}{} / ({root}{v} + {})", number(*rate), signed(*m), number(*epsilon))
             }
-        }
-    }
-
-    /// Evaluates the expression.
-    #[must_use]
-    pub fn evaluate(&self) -> f64 {
-        match &self.form {
-            ExpansionForm::Products { terms, bias } => {
-                terms.iter().map(|[a, b]| a * b).sum::<f64>() + bias.unwrap_or(0.0)
-            }
-            ExpansionForm::WithSquare { product, square: [c, g] } => product.map_or(0.0, |[a, b]| a * b) + c * g * g,
-            ExpansionForm::Terms(terms) => terms.iter().sum(),
-            ExpansionForm::Average(terms, over) => terms.iter().sum::<f64>() / over,
-            ExpansionForm::Tanh(a) => a.tanh(),
-            ExpansionForm::Gate { terms: [a, b], is_tanh: true } => (a + b).tanh(),
-            ExpansionForm::Gate { terms: [a, b], is_tanh: false } => 1.0 / (1.0 + (-(a + b)).exp()),
-            ExpansionForm::Logarithm(a) => a.ln(),
-            ExpansionForm::NegativeMean { terms, over } => -terms.iter().map(|[a, b]| a * b).sum::<f64>() / over,
-            ExpansionForm::Difference([a, b], over) => (a - b) / over,
-            ExpansionForm::SoftmaxGradient([a, g, mean]) => a * (g - mean),
-            ExpansionForm::GateGradient { of: [g, y], is_tanh: true } => g * (1.0 - y * y),
-            ExpansionForm::GateGradient { of: [g, y], is_tanh: false } => g * y * (1.0 - y),
-            ExpansionForm::Activation(activation, a) => a.activate(*activation),
-            ExpansionForm::OverSqrt(a, n) => a / (*n as f64).sqrt(),
-            ExpansionForm::Quotient(a, b) => {
-                if *b == 0.0 {
-                    0.0
-                } else {
-                    a / b
-                }
-            }
-            ExpansionForm::Rotation { pair: [a, b], sign, angle } => a * angle.cos() + sign * b * angle.sin(),
-            ExpansionForm::Exponential(a, b) => (a - b.unwrap_or(0.0)).exp(),
-            ExpansionForm::Max(numbers) => numbers.iter().fold(f64::NEG_INFINITY, |most, x| most.max(*x)),
-            ExpansionForm::LayerNorm { of: [x, mean, variance, epsilon], affine: [gamma, beta] } => {
-                gamma.unwrap_or(1.0) * (x - mean) / (variance + epsilon).sqrt() + beta.unwrap_or(0.0)
-            }
-            ExpansionForm::RmsNorm { of: [x, square, epsilon], gamma } => {
-                gamma.unwrap_or(1.0) * x / (square + epsilon).sqrt()
-            }
-            ExpansionForm::IsPositive(a) => f64::from(*a > 0.0),
-            ExpansionForm::TanhDerivative(a) => 1.0 - a.tanh() * a.tanh(),
-            ExpansionForm::GeluDerivative(a) => a.activation_derivative(Activation::Gelu),
-            ExpansionForm::SiluDerivative(a) => {
-                let share = 1.0 / (1.0 + (-a).exp());
-                share * (1.0 + a * (1.0 - share))
-            }
-            ExpansionForm::NormGradient { of: [g, x, along], center, under: [spread, epsilon] } => {
-                (g - center.unwrap_or(0.0) - x * along) / (spread + epsilon).sqrt()
-            }
-            ExpansionForm::UnitGradient([g, u, along, length]) => (g - u * along) / length,
-            ExpansionForm::Jacobian(a, None) => a * (1.0 - a),
-            ExpansionForm::Jacobian(a, Some(b)) => -a * b,
-            ExpansionForm::Update([rate, m, v, epsilon]) => rate * m / (v.sqrt() + epsilon),
         }
     }
 }

@@ -100,6 +100,8 @@ enum ColumnAlign {
     Right,
 }
 
+use ColumnAlign::{Left, Right};
+
 /// A row of cells, or a title line above several rows.
 enum TableRow {
     Cells(Vec<String>),
@@ -132,8 +134,8 @@ fn layout_columns(rows: &mut [TableRow], sides: &mut Vec<ColumnAlign>, spare: Op
             TableRow::Title(title) => title.clone(),
             TableRow::Cells(cells) => {
                 let set = cells.iter().zip(&widths).zip(&*sides).map(|((cell, &width), side)| match side {
-                    ColumnAlign::Left => align_left(cell, width),
-                    ColumnAlign::Right => " ".repeat(width - display_width(cell)) + cell,
+                    Left => align_left(cell, width),
+                    Right => " ".repeat(width - display_width(cell)) + cell,
                 });
                 set.collect::<Vec<_>>().join("  ")
             }
@@ -265,14 +267,7 @@ fn steps_table(config: &CountConfig, count: &NetworkCost) -> String {
     }
     let all = [tr!("total", "合計"), whole(count.parameters), whole(count.multiply_adds), String::new()];
     rows.push(TableRow::Cells([&all[..], &[format_bytes(count.bytes), String::new()]].concat()));
-    let mut sides = vec![
-        ColumnAlign::Left,
-        ColumnAlign::Right,
-        ColumnAlign::Right,
-        ColumnAlign::Left,
-        ColumnAlign::Right,
-        ColumnAlign::Left,
-    ];
+    let mut sides = vec![Left, Right, Right, Left, Right, Left];
     let mut out = headline(config, count) + "\n\n" + &layout_columns(&mut rows, &mut sides, Some(3)) + "\n";
 
     let mut say = |text: String| out += &(wrap_lines(&text) + "\n");
@@ -372,8 +367,7 @@ fn side_by_side_table(counts: &[NetworkCost]) -> String {
             format_bytes(count.held_fused),
         ])
     }));
-    let mut sides =
-        vec![ColumnAlign::Left, ColumnAlign::Right, ColumnAlign::Right, ColumnAlign::Right, ColumnAlign::Right];
+    let mut sides = vec![Left, Right, Right, Right, Right];
     let title = tr!("Side by side: the same width and layers", "並べた比較: 同じ幅と層数");
     format!("{title}\n{}\n", layout_columns(&mut rows, &mut sides, None))
 }

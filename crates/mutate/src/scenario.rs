@@ -99,36 +99,21 @@ impl Scenario {
                     false => self.set_args(&["eval", "model", &both]),
                 }
             }
-            1 => {
-                let sound = random.choose(&seeds.pairs);
+            n @ 1..4 => {
+                // The task that learns from the file, and the command that answers its rows.
+                let (files, kind, task, command) = match n {
+                    1 => (&seeds.pairs, SeedModelKind::Translator, "translate", Some("translate")),
+                    2 => (&seeds.plain, SeedModelKind::LanguageModel, "lm", None),
+                    _ => (&seeds.spans, SeedModelKind::Tagger, "tag", Some("predict")),
+                };
+                let sound = random.choose(files);
                 let file = damaged(random, sound);
                 self.add_user_file(place, &file);
-                write_model(place, "model", model_of_kind(seeds, SeedModelKind::Translator));
-                match random.below(3) {
-                    0 => self.set_args(&["train", &file.name, "--task", "translate", "--epochs", "1", "--out", "new"]),
-                    1 => self.set_args(&["eval", "model", &file.name]),
-                    _ => self.set_args(&["translate", "model", "--input", &file.name]),
-                }
-            }
-            2 => {
-                let sound = random.choose(&seeds.plain);
-                let file = damaged(random, sound);
-                self.add_user_file(place, &file);
-                write_model(place, "model", model_of_kind(seeds, SeedModelKind::LanguageModel));
-                match random.once_in(3) {
-                    true => self.set_args(&["train", &file.name, "--task", "lm", "--epochs", "1", "--out", "new"]),
-                    false => self.set_args(&["eval", "model", &file.name]),
-                }
-            }
-            3 => {
-                let sound = random.choose(&seeds.spans);
-                let file = damaged(random, sound);
-                self.add_user_file(place, &file);
-                write_model(place, "model", model_of_kind(seeds, SeedModelKind::Tagger));
-                match random.below(3) {
-                    0 => self.set_args(&["train", &file.name, "--task", "tag", "--epochs", "1", "--out", "new"]),
-                    1 => self.set_args(&["eval", "model", &file.name]),
-                    _ => self.set_args(&["predict", "model", "--input", &file.name]),
+                write_model(place, "model", model_of_kind(seeds, kind));
+                match (random.below(3), command) {
+                    (0, _) => self.set_args(&["train", &file.name, "--task", task, "--epochs", "1", "--out", "new"]),
+                    (2, Some(command)) => self.set_args(&[command, "model", "--input", &file.name]),
+                    _ => self.set_args(&["eval", "model", &file.name]),
                 }
             }
             _ => {

@@ -1,9 +1,7 @@
 //! Output format of answered rows.
 
-use crate::UsageError;
 use chumoku::answers::AnswerFormat;
 use chumoku::data::{ColumnChoice, DataError, Format, OutputFormat, Record, RecordWriter, TableLayout};
-use chumoku::tr;
 use serde_json::{Map, Value};
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -51,13 +49,11 @@ impl<W: Write> AnswerWriter<W> {
                 AnswerWriter::Objects { out, unanswered, columns: columns.clone(), keys }
             }
             AnswerFormat::Columns(names) => {
-                if bom && matches!(layout.format, Format::JsonLines | Format::Json | Format::Parquet) {
-                    let problem = tr!(
-                        "--bom: the output is JSON, which has no byte order mark; leave it out",
-                        "--bom: 行は JSON で書き出され、JSON に BOM は付きません。--bom を外してください"
-                    );
-                    return Err(UsageError(problem).into());
-                }
+                refuse_if!(
+                    bom && matches!(layout.format, Format::JsonLines | Format::Json | Format::Parquet),
+                    "--bom: the output is JSON, which has no byte order mark; leave it out",
+                    "--bom: 行は JSON で書き出され、JSON に BOM は付きません。--bom を外してください"
+                );
                 let form = if bom { OutputFormat::LikeInputWithBom } else { OutputFormat::LikeInput };
                 let all: Vec<&str> = names.iter().map(String::as_str).chain([ERROR_COLUMN]).collect();
                 AnswerWriter::Columns { writer: RecordWriter::new(out, layout, &all, form)?, added: names.len() }

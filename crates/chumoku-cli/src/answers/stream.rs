@@ -2,11 +2,11 @@
 
 use super::row_output::{AnswerWriter, SharedBuffer};
 use super::shard::{InputSummary, ShardPlan, ShardWriter};
+use crate::ExitCode;
 use crate::args::{ReadArgs, Shard};
 use crate::data::{pairs, read_options};
 use crate::output::add_standard_input;
 use crate::progress::{RowProgress, pluralize, print_status};
-use crate::{ExitCode, UsageError};
 use chumoku::answers::AnswerFormat;
 use chumoku::data::{
     ColumnChoice, DataError, ReadOptions, Record, RowSource, SkippedRows, TableLayout, standard_input,
@@ -52,13 +52,12 @@ impl<'a> CommandInput<'a> {
         let is_piped = input.is_some_and(|path| path.as_os_str() == "-") || matches!(texts, [text] if is_dash(text));
         if input.is_none() && !is_piped && !texts.is_empty() {
             if let Some(at) = texts.iter().position(|text| text.trim().is_empty()) {
-                let problem = tr!(
+                refuse!(
                     "text {} of {} is empty; {command} expects nonempty texts",
                     "{1} 個のうち {0} 番目のテキストが空です。{command} に渡すテキストを指定してください",
                     at + 1,
                     texts.len()
                 );
-                return Err(UsageError(problem).into());
             }
             return Ok(CommandInput::Texts(texts.iter().map(String::as_str).collect()));
         }
@@ -70,11 +69,10 @@ impl<'a> CommandInput<'a> {
                 RowSource::from_reader(Path::new(standard_input()), stdin(), &options)?
             }
             None if !is_piped && stdin().is_terminal() => {
-                let problem = tr!(
+                refuse!(
                     "no text: give one, such as chumoku {command} MODEL \"some text\", or a file with --input",
                     "テキストがありません。chumoku {command} MODEL \"テキスト\" のように指定するか、--input でファイルを指定してください"
                 );
-                return Err(UsageError(problem).into());
             }
             _ => {
                 add_standard_input()?;

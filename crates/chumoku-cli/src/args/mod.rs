@@ -13,6 +13,19 @@
 //! - `values`: parsers of flag values
 //! - `vectors`: `embed` and `nearest`
 
+/// Converts the values of a flag to those of the library, which have the same names.
+macro_rules! same_values {
+    ($flag:ident, $library:ty: $($value:ident),+) => {
+        impl From<$flag> for $library {
+            fn from(value: $flag) -> Self {
+                match value {
+                    $($flag::$value => Self::$value),+
+                }
+            }
+        }
+    };
+}
+
 mod bench;
 mod doctor;
 mod japanese;
@@ -26,11 +39,11 @@ mod vectors;
 
 pub(crate) use bench::{BenchAttentionArgs, BenchClassifierArgs, BenchCommand, Dtype};
 pub(crate) use doctor::DoctorArgs;
-pub(crate) use numbers::{AttentionPart, CheckArgs, CountArgs, CountedNetwork, TraceArgs, TraceDepth, TraceFormat};
+pub(crate) use numbers::{AttentionPart, CheckArgs, CountArgs, TraceArgs, TraceFormat};
 pub(crate) use pictures::{
     EncodingKind, ExplainArgs, ExplainView, FilmArgs, Method, PictureArgs, PositionArgs, PositionView,
 };
-pub(crate) use serve::{LogFormatArg, ServeArgs};
+pub(crate) use serve::ServeArgs;
 pub(crate) use shard::{JoinArgs, Shard};
 pub(crate) use train::{Architecture, BuiltinData, TaskName, TokenUnit, TrainArgs};
 pub(crate) use vectors::{EmbedArgs, EmbeddingFormat, NearestArgs};
@@ -181,15 +194,7 @@ pub(crate) enum Precision {
     Medium,
 }
 
-impl From<Precision> for chumoku::Precision {
-    fn from(precision: Precision) -> Self {
-        match precision {
-            Precision::Highest => chumoku::Precision::Highest,
-            Precision::High => chumoku::Precision::High,
-            Precision::Medium => chumoku::Precision::Medium,
-        }
-    }
-}
+same_values!(Precision, chumoku::Precision: Highest, High, Medium);
 
 /// How to read a data file.
 #[derive(Clone, Debug, Default, ClapArgs)]
@@ -653,14 +658,7 @@ pub(crate) enum Language {
     Ja,
 }
 
-impl From<Language> for chumoku::Lang {
-    fn from(lang: Language) -> chumoku::Lang {
-        match lang {
-            Language::En => chumoku::Lang::En,
-            Language::Ja => chumoku::Lang::Ja,
-        }
-    }
-}
+same_values!(Language, chumoku::Lang: En, Ja);
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ExportArgs {

@@ -46,6 +46,8 @@ pub(crate) enum TraceDepth {
     All,
 }
 
+same_values!(TraceDepth, chumoku_trace::TraceDetail: Shapes, Steps, All);
+
 #[derive(Debug, ClapArgs)]
 #[command(group = clap::ArgGroup::new("what").args(["example", "input", "model"]))]
 pub(crate) struct TraceArgs {

@@ -66,14 +66,7 @@ pub(crate) enum Method {
     IntegratedGradients,
 }
 
-impl From<Method> for chumoku::explain::AttributionMethod {
-    fn from(method: Method) -> Self {
-        match method {
-            Method::LeaveOneOut => chumoku::explain::AttributionMethod::LeaveOneOut,
-            Method::IntegratedGradients => chumoku::explain::AttributionMethod::IntegratedGradients,
-        }
-    }
-}
+same_values!(Method, chumoku::explain::AttributionMethod: LeaveOneOut, IntegratedGradients);
 
 fn parse_head(text: &str) -> Result<[usize; 2], String> {
     let parts: Vec<Option<usize>> = text.split('.').map(|part| part.parse().ok().filter(|&n| n > 0)).collect();
@@ -380,17 +373,17 @@ impl ExplainArgs {
     pub(crate) fn check(&self) -> Result<(), UsageError> {
         // The parser skips the `requires` of a flag when another given flag conflicts with the required one.
         if let (None, Some(flag)) = (&self.errors, self.error_args.first_flag()) {
-            return Err(UsageError(chumoku::tr!(
+            refuse!(
                 "{flag} is for --errors; add that, or leave {flag} out",
                 "{flag} は --errors とともに使います。--errors を付けるか、{flag} を外してください"
-            )));
+            );
         }
         let has_file = self.input.is_some() || self.faithfulness.is_some() || self.errors.is_some();
         if let Some(flag) = self.reading.first_flag().filter(|_| !has_file) {
-            return Err(UsageError(chumoku::tr!(
+            refuse!(
                 "{flag} is for the file of --input, --faithfulness or --errors; add one of them, or leave {flag} out",
                 "{flag} は --input、--faithfulness、--errors のファイルのためのものです。どれかを付けるか、{flag} を外してください"
-            )));
+            );
         }
         let flags = [
             ("--sort", self.sort.is_some(), ExplainView::Grid, "grid"),

@@ -16,6 +16,8 @@ pub(crate) enum LogFormatArg {
     Off,
 }
 
+same_values!(LogFormatArg, chumoku_server::LogFormat: Text, Json, Off);
+
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ServeArgs {
     /// Model folders; each model is named after its folder, or by NAME=FOLDER

@@ -76,13 +76,7 @@ pub(crate) enum OptimizedMetric {
     MacroF1,
 }
 
-impl From<OptimizedMetric> for Optimize {
-    fn from(figure: OptimizedMetric) -> Self {
-        match figure {
-            OptimizedMetric::MacroF1 => Optimize::MacroF1,
-        }
-    }
-}
+same_values!(OptimizedMetric, Optimize: MacroF1);
 
 /// Unit of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -95,15 +89,7 @@ pub(crate) enum TokenUnit {
     Words,
 }
 
-impl From<TokenUnit> for TokenizationUnit {
-    fn from(tokens: TokenUnit) -> Self {
-        match tokens {
-            TokenUnit::Subwords => TokenizationUnit::Subwords,
-            TokenUnit::Characters => TokenizationUnit::Characters,
-            TokenUnit::Words => TokenizationUnit::Words,
-        }
-    }
-}
+same_values!(TokenUnit, TokenizationUnit: Subwords, Characters, Words);
 
 /// A built-in data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

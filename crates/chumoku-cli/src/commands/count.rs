@@ -1,13 +1,14 @@
 //! Implements `chumoku count`: parameters, multiply-adds, bytes and memory of every step, and networks side by side.
 
-use crate::args::{self, CountedNetwork};
+use crate::args;
 use crate::models::model_name;
 use crate::pictures::OutputFiles;
 use crate::{ExitCode, UsageError};
 use chumoku::count::{CountConfig, NetworkKind};
 use chumoku::nn::NormOrder;
-use chumoku::{ModelSize, RecurrentCell, WeightSample, tr};
+use chumoku::{ModelSize, WeightSample, tr};
 use chumoku_view::CountReport;
+use clap::ValueEnum;
 
 pub(crate) fn run(args: &args::CountArgs) -> anyhow::Result<ExitCode> {
     let model = args.model.as_deref().map(ModelSize::read).transpose()?;
@@ -53,16 +54,8 @@ pub(crate) fn run(args: &args::CountArgs) -> anyhow::Result<ExitCode> {
 
 /// Returns the sizes given on the command line.
 fn config_from_flags(args: &args::CountArgs) -> CountConfig {
-    let network = match args.network {
-        CountedNetwork::Attention => NetworkKind::Attention,
-        CountedNetwork::AdditiveAttention => NetworkKind::AdditiveAttention,
-        CountedNetwork::Transformer => NetworkKind::Transformer,
-        CountedNetwork::Decoder => NetworkKind::Decoder,
-        CountedNetwork::EncoderDecoder => NetworkKind::EncoderDecoder,
-        CountedNetwork::Rnn => NetworkKind::Recurrent(RecurrentCell::Rnn),
-        CountedNetwork::Lstm => NetworkKind::Recurrent(RecurrentCell::Lstm),
-        CountedNetwork::Gru => NetworkKind::Recurrent(RecurrentCell::Gru),
-    };
+    let name = args.network.to_possible_value().expect("no network is hidden");
+    let network = NetworkKind::from_name(name.get_name()).expect("flags name networks as the library does");
     let defaults = CountConfig::default();
     CountConfig {
         network,

@@ -19,13 +19,11 @@ pub(crate) fn run(args: &EmbedArgs) -> anyhow::Result<ExitCode> {
         Some(format) => format,
         None => out.map_or(Ok(EmbeddingFormat::Jsonl), EmbeddingFormat::from_path)?,
     };
-    if out.is_none() && format != EmbeddingFormat::Jsonl && stdout().is_terminal() {
-        let problem = tr!(
-            "--format: this format is binary and cannot be shown in a terminal; name a file with --out",
-            "--format: この形式は文字ではありません。--out でファイルを指定してください"
-        );
-        return Err(UsageError(problem).into());
-    }
+    refuse_if!(
+        out.is_none() && format != EmbeddingFormat::Jsonl && stdout().is_terminal(),
+        "--format: this format is binary and cannot be shown in a terminal; name a file with --out",
+        "--format: この形式は文字ではありません。--out でファイルを指定してください"
+    );
     let model = VectorModel::load(&args.model, args.precision)?;
     let mut options = EmbedOptions::default();
     options.prompt = args.prompt.as_deref();

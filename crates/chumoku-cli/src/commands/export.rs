@@ -1,8 +1,8 @@
 //! Implements `chumoku export`: a classifier's network as an ONNX file.
 
+use crate::ExitCode;
 use crate::args::ExportArgs;
 use crate::models::load;
-use crate::{ExitCode, UsageError};
 use chumoku::onnx::{EXPORT_INPUTS, EXPORT_OUTPUTS, OPSET, export_classifier};
 use chumoku::{ModelKind, tr};
 use serde_json::json;
@@ -11,13 +11,12 @@ use std::io::{Write, stdout};
 pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     if ModelKind::from_folder(&args.model)? == ModelKind::Ngrams {
         let folder = args.model.display();
-        let problem = tr!(
+        refuse!(
             "{folder}: expected a classifier with a network, found an n-gram model, which ONNX operators cannot compute from text; \
              train one with --model transformer",
             "{folder}: ネットワークのある分類モデルが必要ですが、n-gram だけのモデルです（テキストからの計算は ONNX の演算子では\
              できません）。--model transformer で学習してください"
         );
-        return Err(UsageError(problem).into());
     }
     let model = load::classifier(&args.model, None)?;
     let exported = export_classifier(model)?;

@@ -1,9 +1,9 @@
 //! Implements `chumoku film`: the attention to one text during training, and learning curves.
 
+use crate::ExitCode;
 use crate::args::FilmArgs as Args;
 use crate::models::{model_name, require_attention};
 use crate::pictures::FigureOutputs;
-use crate::{ExitCode, UsageError};
 use chumoku::ModelKind;
 use chumoku::lang::Lang;
 use chumoku_view::{Film, LearningCurves, ReconstructionCurves, figures_to_html, film_to_html};
@@ -21,11 +21,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let layer = args.layer.unwrap_or(layers);
     if layer > layers || args.head.is_some_and(|head| head > heads) {
         let head = args.head.map_or_else(String::new, |head| format!(" --head {head}"));
-        let problem = chumoku::tr!(
+        refuse!(
             "--layer {layer}{head}: this model has layers 1 to {layers} and heads 1 to {heads}",
             "--layer {layer}{head}: このモデルの層は 1〜{layers}、ヘッドは 1〜{heads} です"
         );
-        return Err(UsageError(problem).into());
     }
     let layer = layer - 1;
     let head = args.head.map_or_else(|| film.most_changed(layer), |head| head - 1);

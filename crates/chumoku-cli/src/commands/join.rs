@@ -46,7 +46,7 @@ fn write_rows(mut shards: Vec<ShardFile>, out: &mut impl Write) -> anyhow::Resul
 fn check_complete(shards: &[ShardFile]) -> anyhow::Result<()> {
     let of = shards[0].header.shard.count;
     if let Some(other) = shards.iter().find(|other| other.header.shard.count != of) {
-        let problem = tr!(
+        refuse!(
             "{} is shard {}, {} is shard {}: expected shards of one run, which have the same N",
             "{} は分割 {}、{} は分割 {} です。1 回の実行の分割は、全体の個数が同じでなければなりません",
             shards[0].path.display(),
@@ -54,7 +54,6 @@ fn check_complete(shards: &[ShardFile]) -> anyhow::Result<()> {
             other.path.display(),
             other.header.shard
         );
-        return Err(UsageError(problem).into());
     }
     let mut problems = Vec::new();
     let missing = (1..=of).map(|at| Shard { index: at, count: of });
@@ -120,11 +119,10 @@ fn check_same_run(shards: &[ShardFile]) -> anyhow::Result<()> {
         ];
         if let Some((_, how)) = differs.into_iter().find(|(differs, _)| *differs) {
             let (first, other, shard) = (first.path.display(), other.path.display(), other.header.shard);
-            let problem = tr!(
+            refuse!(
                 "{first} and {other} are from different runs: {how}; run `--shard {shard}` again with the same model, data and flags",
                 "{first} と {other} は同じ実行のものではありません: {how}。同じモデル、データ、オプションで `--shard {shard}` をもう一度実行してください"
             );
-            return Err(UsageError(problem).into());
         }
     }
     Ok(())

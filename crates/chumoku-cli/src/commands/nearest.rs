@@ -14,13 +14,12 @@ use std::io::{Write, stdout};
 pub(crate) fn run(args: &NearestArgs) -> anyhow::Result<ExitCode> {
     threads::start_pool(args.threads)?;
     if let Some(at) = args.queries.iter().position(|query| query.trim().is_empty()) {
-        let problem = tr!(
+        refuse!(
             "query {} of {} is empty; expected a text to search for",
             "{1} 個のうち {0} 番目の検索文が空です。探すものを指定してください",
             at + 1,
             args.queries.len()
         );
-        return Err(UsageError(problem).into());
     }
     let model = VectorModel::load(&args.model, args.precision)?;
     let source = RowSource::open(&args.corpus, &read_options(&args.reading, false)?)?;

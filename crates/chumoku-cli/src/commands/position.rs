@@ -11,13 +11,11 @@ fn encoding(args: &PositionArgs) -> anyhow::Result<PositionalEncoding> {
     /// Larger encodings make no readable picture, and would not fit into memory.
     const MOST: usize = 4096;
     for (flag, given) in [("--length", args.length), ("--d-model", args.d_model)] {
-        if given > MOST {
-            return Err(UsageError(tr!(
-                "{flag} {given}: expected 1 to {MOST}",
-                "{flag} {given}: 1 から {MOST} まででなければなりません"
-            ))
-            .into());
-        }
+        refuse_if!(
+            given > MOST,
+            "{flag} {given}: expected 1 to {MOST}",
+            "{flag} {given}: 1 から {MOST} まででなければなりません"
+        );
     }
     if let Some(folder) = &args.model {
         return Ok(PositionalEncoding::from_model(folder, args.length, &model_name(folder))?);

@@ -1,10 +1,10 @@
 //! Implements `chumoku serve`: models as a service over HTTP.
 
-use crate::args::{LogFormatArg, ServeArgs};
+use crate::args::ServeArgs;
 use crate::models::model_name;
 use crate::{ExitCode, UsageError, threads};
 use chumoku::tr;
-use chumoku_server::{Limits, LogFormat, ServeError, ServeOptions, serve};
+use chumoku_server::{Limits, ServeError, ServeOptions, serve};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -34,11 +34,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     options.port = args.port;
     options.key = api_key()?;
     options.no_key = args.no_key;
-    options.log = match args.log {
-        LogFormatArg::Text => LogFormat::Text,
-        LogFormatArg::Json => LogFormat::Json,
-        LogFormatArg::Off => LogFormat::Off,
-    };
+    options.log = args.log.into();
     options.limits = limits;
     match serve(args.models.iter().map(|given| name_and_folder(given)).collect(), options) {
         Ok(()) => Ok(ExitCode::SUCCESS),

@@ -4,7 +4,7 @@ mod beam_search;
 mod merges;
 mod saturation;
 
-use crate::args::{AttentionPart, PictureArgs, TraceArgs, TraceDepth, TraceFormat};
+use crate::args::{AttentionPart, PictureArgs, TraceArgs, TraceFormat};
 use crate::models::{load, model_name, require_attention};
 use crate::output::{self, OutputPath};
 use crate::pictures::OutputFiles;
@@ -30,11 +30,6 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
         return merges::run(args, folder, text);
     }
     let trace = build_trace(args)?;
-    let depth = match args.depth {
-        TraceDepth::Shapes => chumoku_trace::TraceDetail::Shapes,
-        TraceDepth::Steps => chumoku_trace::TraceDetail::Steps,
-        TraceDepth::All => chumoku_trace::TraceDetail::All,
-    };
     let size = args.size.unwrap_or(if args.format() == TraceFormat::Html { 64 } else { 12 });
     // A file gets the default options, even if standard output is a terminal.
     let TerminalOptions { width, color: colour, .. } = match output::output_file(&args.out) {
@@ -42,7 +37,7 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
         Some(_) => TerminalOptions::default(),
     };
     let mut options = TraceOptions::default();
-    options.depth = depth;
+    options.depth = args.depth.into();
     options.lang = lang;
     options.digits = args.digits;
     options.size = size;
@@ -56,13 +51,11 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
         TraceFormat::Json => format!("{}\n", trace.to_json(lang)).into_bytes(),
         TraceFormat::Xlsx => trace.to_xlsx(&options)?,
     };
-    if output::output_file(&args.out).is_none() && args.format() == TraceFormat::Xlsx && stdout().is_terminal() {
-        let problem = tr!(
-            "--format xlsx: a terminal cannot show a spreadsheet; add --out FILE.xlsx",
-            "--format xlsx: 表計算ファイルは端末に表示できません。--out FILE.xlsx を付けてください"
-        );
-        return Err(UsageError(problem).into());
-    }
+    refuse_if!(
+        output::output_file(&args.out).is_none() && args.format() == TraceFormat::Xlsx && stdout().is_terminal(),
+        "--format xlsx: a terminal cannot show a spreadsheet; add --out FILE.xlsx",
+        "--format xlsx: 表計算ファイルは端末に表示できません。--out FILE.xlsx を付けてください"
+    );
     write_output(&args.out, &bytes)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -149,11 +142,10 @@ fn missing_second_text() -> UsageError {
 fn trace_model(args: &TraceArgs) -> anyhow::Result<chumoku_trace::Trace> {
     // The parser requires both, unless there is an example or a file.
     let (Some(folder), Some(text)) = (&args.model, &args.text) else {
-        let problem = tr!(
+        refuse!(
             "expected --example NAME, --input FILE, or --model DIR --text T",
             "--example NAME、--input FILE、--model DIR --text T のいずれかが必要です"
         );
-        return Err(UsageError(problem).into());
     };
     threads::start_pool(None)?;
     let place = HeadSelection { layer: args.layer.map(|layer| layer - 1), head: args.head - 1 };

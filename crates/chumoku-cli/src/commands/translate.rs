@@ -4,11 +4,11 @@ use crate::answers::stream::{CommandInput, StreamOptions, stream};
 use crate::args::TranslateArgs;
 use crate::models::load;
 use crate::progress::report_source_truncation;
-use crate::{ExitCode, UsageError, threads};
+use crate::{ExitCode, threads};
 use chumoku::answers::{self, AnswerFormat};
 use chumoku::data::RowSource;
 use chumoku::lang::sanitize;
-use chumoku::{TextTranslator, TranslateOptions, Translation, tr};
+use chumoku::{TextTranslator, TranslateOptions, Translation};
 use serde_json::Value;
 use std::io::{Write, stdout};
 
@@ -17,15 +17,13 @@ pub(crate) fn run(mut args: TranslateArgs) -> anyhow::Result<ExitCode> {
     let args = &args;
     threads::start_pool(args.threads)?;
     let model = load::translator(&args.model, args.precision)?;
-    if args.n_best > args.beam {
-        let problem = tr!(
-            "--n-best: expected at most {} (--beam), found {}",
-            "--n-best: {}（--beam）以下の数が必要ですが、{} です",
-            args.beam,
-            args.n_best
-        );
-        return Err(UsageError(problem).into());
-    }
+    refuse_if!(
+        args.n_best > args.beam,
+        "--n-best: expected at most {} (--beam), found {}",
+        "--n-best: {}（--beam）以下の数が必要ですが、{} です",
+        args.beam,
+        args.n_best
+    );
     let mut options = TranslateOptions::default();
     options.beam = args.beam;
     options.length_penalty = args.length_penalty;

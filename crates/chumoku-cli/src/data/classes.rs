@@ -47,13 +47,17 @@ pub(crate) fn builtin_coin_flips() -> TrainingData {
     builtin::coin_flips()
 }
 
-/// Reports rows, classes and lengths.
-pub(crate) fn report_class_rows(data: &TrainingData) {
-    let (train, valid, test) = (data.train.len(), data.valid.len(), data.test.len());
-    let [train, valid, test] = [train, valid, test].map(format_thousands);
+/// Reports the sizes of training, validation and test set.
+pub(crate) fn report_sizes(label: [&'static str; 2], sizes: [usize; 3]) {
+    let [train, valid, test] = sizes.map(format_thousands);
     let text =
         tr!("{train} to train on, {valid} to validate, {test} to test", "学習 {train}、検証 {valid}、テスト {test}");
-    print_status(["rows", "行数"], &text);
+    print_status(label, &text);
+}
+
+/// Reports rows, classes and lengths.
+pub(crate) fn report_class_rows(data: &TrainingData) {
+    report_sizes(["rows", "行数"], [&data.train, &data.valid, &data.test].map(|rows| rows.len()));
     let mut counts: Vec<(usize, &str)> =
         data.class_rows().into_iter().zip(data.labels.iter().map(String::as_str)).collect();
     sorting::sort_by_key(&mut counts, |(n, _)| std::cmp::Reverse(*n));

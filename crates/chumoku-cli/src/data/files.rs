@@ -1,13 +1,11 @@
 //! Loads files of rows, and reports how they were read.
 
-use crate::UsageError;
 use crate::progress::{RowProgress, print_status};
 use chumoku::data::{
     DataFiles, Dataset, DocumentBreaks, Documents, LabelOptions, MultiLabelDataset, PairDataset, ReadOptions,
     ScoreDataset, SkippedRows, SpanDataset, load_documents, load_labeled, load_multi_label, load_pairs, load_scores,
     load_spans, load_texts_as_pairs,
 };
-use chumoku::tr;
 use std::path::Path;
 
 /// Reports how a file was read, and the skipped rows.
@@ -50,13 +48,11 @@ pub(crate) fn load_number_rows(path: &Path, options: &ReadOptions) -> anyhow::Re
 
 /// Loads texts with spans.
 pub(crate) fn load_span_rows(path: &Path, options: &ReadOptions) -> anyhow::Result<SpanDataset> {
-    if options.sheet.is_some() {
-        return Err(UsageError(tr!(
-            "--sheet: texts with spans are read from JSONL and CoNLL files, which have no sheets; leave it out",
-            "--sheet: スパン付きのテキストは JSONL か CoNLL のファイルから読みます。シートはないので、指定を外してください"
-        ))
-        .into());
-    }
+    refuse_if!(
+        options.sheet.is_some(),
+        "--sheet: texts with spans are read from JSONL and CoNLL files, which have no sheets; leave it out",
+        "--sheet: スパン付きのテキストは JSONL か CoNLL のファイルから読みます。シートはないので、指定を外してください"
+    );
     let rows = RowProgress::while_reading(&options.rows_read, || load_spans(path, options))?;
     report_file(&rows.description, &rows.skipped);
     Ok(rows)

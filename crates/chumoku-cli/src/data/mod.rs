@@ -16,7 +16,7 @@ mod reading;
 
 pub(crate) use classes::{
     PRONOUNS_SEED, builtin_class_rows, builtin_coin_flips, builtin_pronouns, builtin_reviews, report_class_rows,
-    report_columns,
+    report_columns, report_sizes,
 };
 pub(crate) use files::{
     load_autoencoder_rows, load_class_rows, load_label_rows, load_number_rows, load_span_rows, load_text_documents,

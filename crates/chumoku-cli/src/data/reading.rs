@@ -1,6 +1,5 @@
 //! Read options from the shared flags.
 
-use crate::UsageError;
 use crate::args::{DataFormat, HeaderMode, ReadArgs};
 use chumoku::data::{Format, ReadOptions};
 
@@ -14,11 +13,10 @@ pub(crate) fn read_options(reading: &ReadArgs, require_label: bool) -> anyhow::R
         (Some(format), Some(_)) => {
             let name =
                 clap::ValueEnum::to_possible_value(&format).map_or_else(String::new, |value| value.get_name().into());
-            let problem = chumoku::tr!(
+            refuse!(
                 "--delimiter: only CSV has a delimiter to choose, and the format is --format {name}; leave one of them out",
                 "--delimiter: 区切り文字を選べるのは CSV だけですが、--format {name} が指定されています。どちらかを外してください"
             );
-            return Err(UsageError(problem).into());
         }
         (Some(DataFormat::Jsonl), None) => (Some(Format::JsonLines), false),
         (Some(DataFormat::Json), None) => (Some(Format::Json), false),

@@ -1,7 +1,6 @@
 //! Models that compute vectors of texts, and embedding with progress.
 
 use super::load;
-use crate::UsageError;
 use crate::args::Precision;
 use crate::data::report_skipped;
 use crate::progress::{RowProgress, pluralize, print_status};
@@ -51,11 +50,10 @@ impl VectorModel {
             }
             Ok(kind) if kind != ModelKind::Encoder => {
                 let (folder, found) = (folder.display(), kind.describe());
-                let problem = tr!(
+                refuse!(
                     "{folder}: expected a pretrained encoder, a classifier with a network, or an autoencoder, found {found}",
                     "{folder}: 事前学習済みのエンコーダー、ネットワークのある分類器、オートエンコーダーのどれかが必要ですが、{found}です"
                 );
-                return Err(UsageError(problem).into());
             }
             _ => {}
         }

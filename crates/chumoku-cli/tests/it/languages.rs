@@ -334,6 +334,8 @@ fn untranslated_english_is_found() {
     found(r#"fn f() { say("the text is empty", tr!("a", "空")); }"#);
     found(r#"fn f() { tr!("a {}", "日本 {}", format!("the text is empty")) }"#);
     found(r#"fn f() { lang.pick("テキストが空です", "the text is empty") }"#);
+    found(r#"fn f() { refuse!("テキストが空です", "the text is empty") }"#);
+    found(r#"fn f() { refuse_if!(is_empty(text), "テキストが空です", "the text is empty") }"#);
     assert_eq!(untranslated(r#"fn f() { println!("wrote {}", path); }"#), ["wrote {}"]);
     found(r#"fn f<'a>(c: char) { if c == '"' || c == '\'' { return "the text is empty"; } }"#);
     found(r#"#[cfg(test)] mod tests { const A: &str = "two words"; } const B: &str = "the text is empty";"#);
@@ -367,6 +369,7 @@ fn both_languages_use_the_same_values() {
     assert_eq!(found(r#"fn f() { tr!("{rows} of {}", "{} の {row}", all) }"#), [Fault::ValuesDiffer]);
     assert_eq!(found(r#"fn f() { tr!("{} of {}", "{1} の {}", all, b) }"#), []);
     assert_eq!(found(r#"fn f() { tr!("{} of {}", "{} だけ", all, b) }"#), [Fault::ValuesDiffer]);
+    assert_eq!(found(r#"fn f() { refuse_if!(n > 1, "{} of {}", "{} だけ", all, b) }"#), [Fault::ValuesDiffer]);
     assert_eq!(found(r#"fn f() { tr!("a {{list}} of {x:?}", "{x} の {{}}") }"#), []);
     // A number with its noun may be a plain number in Japanese.
     assert_eq!(found(r#"fn f() { let rows = format_count(n, "row"); tr!("all {rows}", "全 {n} 行") }"#), []);

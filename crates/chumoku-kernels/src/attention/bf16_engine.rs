@@ -1,13 +1,14 @@
 //! The engine of bf16 terms, whose blocks are multiplied by AMX tiles or by pairwise dot products.
 
-use super::engine::{Engine, EngineOp, EngineTask, GRAIN, KEY_BLOCK, KeyColumns, SCORE_STRIDE, SourceMatrix};
+use super::engine::{
+    Engine, EngineOp, EngineTask, GRAIN, KEY_BLOCK, MatmulAtB, PvMatmul, QkMatmul, SCORE_STRIDE, SourceMatrix,
+};
 use crate::isa::VectorMath;
 use crate::isa::avx512::Avx512;
 use crate::isa::bf16::split::{self, TileLayout, step_bytes};
 use crate::isa::bf16::{
     BLOCK_SIDE, Bf16, BlockMultiplier, BlockMultiplierOp, BlockProduct, STEP_DEPTH, TILE_BYTES, copy,
 };
-use std::ops::Range;
 
 /// Runs `task` on blocks with `TERMS` terms per value.
 pub(crate) fn run<const TERMS: usize>(bf16: Bf16, task: impl EngineOp) {
@@ -98,40 +99,13 @@ unsafe impl<const TERMS: usize> Engine for Bf16Engine<'_, TERMS> {
 
     #[inline(always)]
     unsafe fn pack_rhs(self, from: SourceMatrix<'_>, to: *mut u8) {
-        for panel in 0..from.cols().div_ceil(GRAIN) {
-            for step in 0..from.rows().div_ceil(STEP_DEPTH) {
-                for half in 0..2 {
-                    let (row, col) = (step * STEP_DEPTH, panel * GRAIN + half * 16);
-                    let part = TilePart {
-                        data: from.element_ptr(row, col),
-                        is_bf16: from.is_bf16(),
-                        outer: 1,
-                        inner: from.stride(),
-                        count: from.cols().saturating_sub(col).min(16),
-                        depth: (from.rows() - row).min(STEP_DEPTH),
-                    };
-                    // SAFETY: the part is clipped to the rows and columns. The caller promises rhs_bytes, and rows for
-                    // no more steps per panel than that includes.
-                    unsafe {
-                        let to =
-                            to.add((panel * (KEY_BLOCK / STEP_DEPTH) + step) * step_bytes(TERMS) + half * TILE_BYTES);
-                        self.pack_tile(part, TileLayout::Pairs, to);
-                    }
-                }
-            }
-        }
+        // SAFETY: the caller promises rhs_bytes, and rows for no more steps per panel than that includes.
+        unsafe { self.pack_columns(from, KEY_BLOCK, TileLayout::Pairs, to) };
     }
 
     #[inline(always)]
-    unsafe fn qk_matmul(
-        self,
-        left: *const u8,
-        rows: usize,
-        keys: *const u8,
-        depth: usize,
-        columns: KeyColumns,
-        out: *mut f32,
-    ) {
+    unsafe fn qk_matmul(self, product: QkMatmul) {
+        let QkMatmul { left, rows, keys, depth, columns, out } = product;
         let steps = depth.div_ceil(STEP_DEPTH);
         for panel in columns.from() / GRAIN..columns.to() / GRAIN {
             // SAFETY: the caller promises a packed LHS and KEY_BLOCK columns of `steps` steps, and a score block that
@@ -161,17 +135,8 @@ unsafe impl<const TERMS: usize> Engine for Bf16Engine<'_, TERMS> {
     }
 
     #[inline(always)]
-    unsafe fn pv_matmul(
-        self,
-        weights: *const u8,
-        rows: usize,
-        columns: KeyColumns,
-        values: *const u8,
-        panels: Range<usize>,
-        out: *mut f32,
-        cols: usize,
-        accumulate: bool,
-    ) {
+    unsafe fn pv_matmul(self, product: PvMatmul) {
+        let PvMatmul { weights, rows, columns, values, panels, out, cols, accumulate } = product;
         let first = columns.from() / STEP_DEPTH * step_bytes(TERMS);
         for panel in panels {
             // SAFETY: the caller promises weights for KEY_BLOCK keys and values in panels of KEY_BLOCK rows, and the
@@ -200,29 +165,8 @@ unsafe impl<const TERMS: usize> Engine for Bf16Engine<'_, TERMS> {
 
     #[inline(always)]
     unsafe fn pack_lhs_transposed(self, from: SourceMatrix<'_>, to: *mut u8) {
-        for panel in 0..from.cols().div_ceil(GRAIN) {
-            for step in 0..from.rows().div_ceil(STEP_DEPTH) {
-                for half in 0..2 {
-                    let (row, col) = (step * STEP_DEPTH, panel * GRAIN + half * 16);
-                    let part = TilePart {
-                        data: from.element_ptr(row, col),
-                        is_bf16: from.is_bf16(),
-                        outer: 1,
-                        inner: from.stride(),
-                        count: from.cols().saturating_sub(col).min(16),
-                        depth: (from.rows() - row).min(STEP_DEPTH),
-                    };
-                    // SAFETY: the part is clipped to the rows and columns. The caller promises lhs_transposed_bytes,
-                    // and rows for no more steps per panel than that includes.
-                    unsafe {
-                        let to = to.add(
-                            (panel * (Self::QUERY_GROUP / STEP_DEPTH) + step) * step_bytes(TERMS) + half * TILE_BYTES,
-                        );
-                        self.pack_tile(part, TileLayout::Rows, to);
-                    }
-                }
-            }
-        }
+        // SAFETY: the caller promises lhs_transposed_bytes, and rows for no more steps per panel than that includes.
+        unsafe { self.pack_columns(from, Self::QUERY_GROUP, TileLayout::Rows, to) };
     }
 
     #[inline(always)]
@@ -246,16 +190,8 @@ unsafe impl<const TERMS: usize> Engine for Bf16Engine<'_, TERMS> {
     }
 
     #[inline(always)]
-    unsafe fn matmul_at_b(
-        self,
-        gathered: *const u8,
-        cols: usize,
-        rows: usize,
-        weights: *const u8,
-        columns: KeyColumns,
-        out: *mut f32,
-        accumulate: bool,
-    ) {
+    unsafe fn matmul_at_b(self, product: MatmulAtB) {
+        let MatmulAtB { gathered, cols, rows, weights, columns, out, accumulate } = product;
         let panel_bytes = (Self::QUERY_GROUP / STEP_DEPTH) * step_bytes(TERMS);
         for down in 0..cols.div_ceil(GRAIN) {
             for across in columns.from() / GRAIN..columns.to() / GRAIN {
@@ -306,6 +242,34 @@ impl<const TERMS: usize> Bf16Engine<'_, TERMS> {
             } else {
                 let source = split::F32Source { data: data.cast(), outer, inner, count, depth };
                 self.bf16.split::<TERMS>(source, lay, to, 2 * TILE_BYTES);
+            }
+        }
+    }
+
+    /// Packs panels of [`GRAIN`] columns, each with the steps of `panel_rows` rows.
+    ///
+    /// # Safety
+    /// * `from` must have at most `panel_rows` rows.
+    /// * `to` must be writable for all steps of all panels ([`step_bytes`]) and aligned to 64 bytes.
+    #[inline(always)]
+    unsafe fn pack_columns(self, from: SourceMatrix<'_>, panel_rows: usize, lay: TileLayout, to: *mut u8) {
+        for panel in 0..from.cols().div_ceil(GRAIN) {
+            for step in 0..from.rows().div_ceil(STEP_DEPTH) {
+                for half in 0..2 {
+                    let (row, col) = (step * STEP_DEPTH, panel * GRAIN + half * 16);
+                    let part = TilePart {
+                        data: from.element_ptr(row, col),
+                        is_bf16: from.is_bf16(),
+                        outer: 1,
+                        inner: from.stride(),
+                        count: from.cols().saturating_sub(col).min(16),
+                        depth: (from.rows() - row).min(STEP_DEPTH),
+                    };
+                    let at = (panel * (panel_rows / STEP_DEPTH) + step) * step_bytes(TERMS) + half * TILE_BYTES;
+                    // SAFETY: the part is clipped to the rows and columns. The caller promises steps for no fewer rows
+                    // per panel than `from` has.
+                    unsafe { self.pack_tile(part, lay, to.add(at)) };
+                }
             }
         }
     }

@@ -306,16 +306,7 @@ pub(crate) unsafe trait Engine: Copy {
     /// * `rows` must be at most [`Engine::QUERY_BLOCK`].
     /// * `left` must be readable for [`Engine::lhs_bytes`], `keys` for [`Engine::rhs_transposed_bytes`] of this depth.
     /// * `out` must be writable for [`Engine::QUERY_BLOCK`] rows of [`SCORE_STRIDE`], and overlap neither operand.
-    #[allow(clippy::too_many_arguments)]
-    unsafe fn qk_matmul(
-        self,
-        left: *const u8,
-        rows: usize,
-        keys: *const u8,
-        depth: usize,
-        columns: KeyColumns,
-        out: *mut f32,
-    );
+    unsafe fn qk_matmul(self, product: QkMatmul);
 
     /// Writes two vectors of weights to row `row`, from column `col`.
     ///
@@ -340,18 +331,7 @@ pub(crate) unsafe trait Engine: Copy {
     /// * `out` must be readable and writable for [`Engine::QUERY_BLOCK`] rows of `cols`, a multiple of [`GRAIN`], and
     ///   overlap neither operand.
     /// * `panels` must end at `cols / GRAIN` or before.
-    #[allow(clippy::too_many_arguments)]
-    unsafe fn pv_matmul(
-        self,
-        weights: *const u8,
-        rows: usize,
-        columns: KeyColumns,
-        values: *const u8,
-        panels: Range<usize>,
-        out: *mut f32,
-        cols: usize,
-        accumulate: bool,
-    );
+    unsafe fn pv_matmul(self, product: PvMatmul);
 
     /// Size of up to [`Engine::QUERY_GROUP`] rows of `cols` columns, packed by [`Engine::pack_lhs_transposed`].
     fn lhs_transposed_bytes(cols: usize) -> usize;
@@ -393,17 +373,40 @@ pub(crate) unsafe trait Engine: Copy {
     ///   [`Engine::weight_group_bytes`].
     /// * `rows` must be a multiple of [`Engine::ROW_GRANULARITY`], at most [`Engine::QUERY_GROUP`].
     /// * `out` must be readable and writable for `cols + GRAIN` rows of [`KEY_BLOCK`], and overlap neither operand.
-    #[allow(clippy::too_many_arguments)]
-    unsafe fn matmul_at_b(
-        self,
-        gathered: *const u8,
-        cols: usize,
-        rows: usize,
-        weights: *const u8,
-        columns: KeyColumns,
-        out: *mut f32,
-        accumulate: bool,
-    );
+    unsafe fn matmul_at_b(self, product: MatmulAtB);
+}
+
+/// The operands of [`Engine::qk_matmul`].
+pub(crate) struct QkMatmul {
+    pub(super) left: *const u8,
+    pub(super) rows: usize,
+    pub(super) keys: *const u8,
+    pub(super) depth: usize,
+    pub(super) columns: KeyColumns,
+    pub(super) out: *mut f32,
+}
+
+/// The operands of [`Engine::pv_matmul`].
+pub(crate) struct PvMatmul {
+    pub(super) weights: *const u8,
+    pub(super) rows: usize,
+    pub(super) columns: KeyColumns,
+    pub(super) values: *const u8,
+    pub(super) panels: Range<usize>,
+    pub(super) out: *mut f32,
+    pub(super) cols: usize,
+    pub(super) accumulate: bool,
+}
+
+/// The operands of [`Engine::matmul_at_b`].
+pub(crate) struct MatmulAtB {
+    pub(super) gathered: *const u8,
+    pub(super) cols: usize,
+    pub(super) rows: usize,
+    pub(super) weights: *const u8,
+    pub(super) columns: KeyColumns,
+    pub(super) out: *mut f32,
+    pub(super) accumulate: bool,
 }
 
 /// An operation on a block with a known engine, compiled as a separate function: see [`Engine::run`].

@@ -5,7 +5,9 @@
 //! access memory beyond the buffers. All of it is scratch memory ([`crate::memory::Scratch`]): aligned, and always
 //! initialized, possibly with old values. Reading a value that was not packed gives a wrong result but is not unsound.
 
-use super::engine::{Engine, EngineTask, GRAIN, KEY_BLOCK, KeyColumns, SCORE_STRIDE, SourceMatrix};
+use super::engine::{
+    Engine, EngineTask, GRAIN, KEY_BLOCK, KeyColumns, MatmulAtB, PvMatmul, QkMatmul, SCORE_STRIDE, SourceMatrix,
+};
 use crate::isa::{Simd, VectorMath};
 use crate::memory::ScratchBuffer;
 use std::marker::PhantomData;
@@ -13,6 +15,25 @@ use std::ops::Range;
 
 /// Bytes of an f32.
 const F32: usize = size_of::<f32>();
+
+/// Defines an operation that packs rows by a function of the engine.
+macro_rules! pack_task {
+    ($(#[$docs:meta])* $name:ident: $pack:ident) => {
+        $(#[$docs])*
+        struct $name<'a> {
+            rows: SourceMatrix<'a>,
+            to: *mut u8,
+        }
+
+        impl<E: Engine> EngineTask<E> for $name<'_> {
+            #[inline(always)]
+            fn eval(self, engine: E) {
+                // SAFETY: `pack`, the only constructor, has checked the number of rows and the size of the buffer.
+                unsafe { engine.$pack(self.rows, self.to) };
+            }
+        }
+    };
+}
 
 /// The packed LHS A of `A B` and `A Bᵀ`, block by block: queries or output gradients. (blocks, [`Engine::QUERY_BLOCK`],
 /// depth)
@@ -50,19 +71,10 @@ impl<'a, E: Engine> PackedLhs<'a, E> {
     }
 }
 
-/// The operation of [`PackedLhs::pack`]. The caller has checked that there are at most QUERY_BLOCK rows. `to` has
-/// lhs_bytes of their depth and is a multiple of 64 bytes from the start of a buffer with that alignment.
-struct PackLhs<'a> {
-    rows: SourceMatrix<'a>,
-    to: *mut u8,
-}
-
-impl<E: Engine> EngineTask<E> for PackLhs<'_> {
-    #[inline(always)]
-    fn eval(self, engine: E) {
-        // SAFETY: `pack` has checked the number of rows and the size of the buffer.
-        unsafe { engine.pack_lhs(self.rows, self.to) };
-    }
+pack_task! {
+    /// The operation of [`PackedLhs::pack`]. The caller has checked that there are at most QUERY_BLOCK rows. `to` has
+    /// lhs_bytes of their depth and is a multiple of 64 bytes from the start of a buffer with that alignment.
+    PackLhs: pack_lhs
 }
 
 /// The packed operand B of `A Bᵀ`: keys (`Q Kᵀ`) or values (`dO Vᵀ`). (depth, [`KEY_BLOCK`])
@@ -91,19 +103,10 @@ impl<'a, E: Engine> PackedRhsTransposed<'a, E> {
     }
 }
 
-/// The operation of [`PackedRhsTransposed::pack`]. The caller has checked that there are at most KEY_BLOCK rows. `to`
-/// has rhs_transposed_bytes of their depth, which `new` has checked.
-struct PackRhsTransposed<'a> {
-    rows: SourceMatrix<'a>,
-    to: *mut u8,
-}
-
-impl<E: Engine> EngineTask<E> for PackRhsTransposed<'_> {
-    #[inline(always)]
-    fn eval(self, engine: E) {
-        // SAFETY: `pack` and `new` have checked the number of rows and the size of the buffer.
-        unsafe { engine.pack_rhs_transposed(self.rows, self.to) };
-    }
+pack_task! {
+    /// The operation of [`PackedRhsTransposed::pack`]. The caller has checked that there are at most KEY_BLOCK rows.
+    /// `to` has rhs_transposed_bytes of their depth, which `new` has checked.
+    PackRhsTransposed: pack_rhs_transposed
 }
 
 /// The packed operand B of `A B`: values (`P V`) or keys (`dS K`). ([`KEY_BLOCK`], width)
@@ -132,19 +135,10 @@ impl<'a, E: Engine> PackedRhs<'a, E> {
     }
 }
 
-/// The operation of [`PackedRhs::pack`]. The caller has checked that there are at most KEY_BLOCK rows. `to` has
-/// rhs_bytes of their width, which `new` has checked.
-struct PackRhs<'a> {
-    rows: SourceMatrix<'a>,
-    to: *mut u8,
-}
-
-impl<E: Engine> EngineTask<E> for PackRhs<'_> {
-    #[inline(always)]
-    fn eval(self, engine: E) {
-        // SAFETY: `pack` and `new` have checked the number of rows and the size of the buffer.
-        unsafe { engine.pack_rhs(self.rows, self.to) };
-    }
+pack_task! {
+    /// The operation of [`PackedRhs::pack`]. The caller has checked that there are at most KEY_BLOCK rows. `to` has
+    /// rhs_bytes of their width, which `new` has checked.
+    PackRhs: pack_rhs
 }
 
 /// The scores of a block of queries with a block of keys. ([`Engine::QUERY_BLOCK`], [`KEY_BLOCK`]), rows
@@ -182,7 +176,7 @@ impl<'a, E: Engine> ScoreBlock<'a, E> {
         let (left, right, out) = (queries.block(block), keys.bytes.as_ptr(), self.data.as_mut_ptr());
         // SAFETY: `left` is readable for lhs_bytes and `right` for rhs_transposed_bytes of the same depth. `out` is LEN
         // values that are exclusively borrowed, so it overlaps neither operand.
-        unsafe { engine.qk_matmul(left, rows, right, keys.depth, columns, out) };
+        unsafe { engine.qk_matmul(QkMatmul { left, rows, keys: right, depth: keys.depth, columns, out }) };
     }
 
     /// Returns row `i`: [`SCORE_STRIDE`] values, the first [`KEY_BLOCK`] of which are scores.
@@ -369,18 +363,27 @@ impl<'a, E: Engine> QueryAccumulator<'a, E> {
         assert!(values.width.next_multiple_of(GRAIN) == cols && panels.end <= cols / GRAIN && rows <= E::QUERY_BLOCK);
         let len = E::QUERY_BLOCK * cols;
         let out = &mut self.data[block * len..][..len];
-        let right = values.bytes.as_ptr();
+        let product = |out: &mut [f32], panels, accumulate| PvMatmul {
+            weights: weights.ptr,
+            rows,
+            columns,
+            values: values.bytes.as_ptr(),
+            panels,
+            out: out.as_mut_ptr(),
+            cols,
+            accumulate,
+        };
         if !E::SEPARATE_BLOCK_SUMS || !accumulate || self.block_sums.is_empty() {
             // SAFETY: the weights are readable for a block. The values are readable for rhs_bytes of a width that
             // rounds up to `cols`, for which it is the same. `out` is QUERY_BLOCK rows of `cols`, exclusively borrowed,
             // and the panels are inside of it.
-            unsafe { engine.pv_matmul(weights.ptr, rows, columns, right, panels, out.as_mut_ptr(), cols, accumulate) };
+            unsafe { engine.pv_matmul(product(out, panels, accumulate)) };
             return;
         }
         let part = &mut self.block_sums[..len];
         // SAFETY: the weights and values are readable as above. `part` is QUERY_BLOCK rows of `cols` as well,
         // exclusively borrowed.
-        unsafe { engine.pv_matmul(weights.ptr, rows, columns, right, panels.clone(), part.as_mut_ptr(), cols, false) };
+        unsafe { engine.pv_matmul(product(part, panels.clone(), false)) };
         let (simd, panels) = (engine.simd(), panels.start * GRAIN..panels.end * GRAIN);
         for (out, part) in out.chunks_exact_mut(cols).zip(part.chunks_exact(cols)) {
             let lines =
@@ -438,20 +441,11 @@ impl<'a, E: Engine> PackedLhsTransposed<'a, E> {
     }
 }
 
-/// The operation of [`PackedLhsTransposed::pack`]. The caller has checked that there are at most QUERY_GROUP rows. `to`
-/// has lhs_transposed_bytes of their width and is a multiple of 64 bytes from the start of a buffer with that
-/// alignment.
-struct PackLhsTransposed<'a> {
-    rows: SourceMatrix<'a>,
-    to: *mut u8,
-}
-
-impl<E: Engine> EngineTask<E> for PackLhsTransposed<'_> {
-    #[inline(always)]
-    fn eval(self, engine: E) {
-        // SAFETY: `pack` has checked the number of rows and the size of the buffer.
-        unsafe { engine.pack_lhs_transposed(self.rows, self.to) };
-    }
+pack_task! {
+    /// The operation of [`PackedLhsTransposed::pack`]. The caller has checked that there are at most QUERY_GROUP rows. `to`
+    /// has lhs_transposed_bytes of their width and is a multiple of 64 bytes from the start of a buffer with that
+    /// alignment.
+    PackLhsTransposed: pack_lhs_transposed
 }
 
 /// Weights and score gradients of a group of queries and a block of keys, as operands of
@@ -669,9 +663,10 @@ impl<'a, E: Engine> KeyAccumulator<'a, E> {
             self.data.len() >= Self::len(width) && rows.is_multiple_of(E::ROW_GRANULARITY) && rows <= E::QUERY_GROUP
         );
         let (gathered, out) = (gathered.group(left, group), self.data.as_mut_ptr());
+        let product = MatmulAtB { gathered, cols: width, rows, weights: weights.ptr, columns, out, accumulate };
         // SAFETY: `gathered` is readable for a group of this width, and the weights for weight_group_bytes. `rows` is
         // within the group and a multiple of the granularity that the engine requires. `out` has `width + GRAIN` rows
         // of KEY_BLOCK, as was just checked, and is exclusively borrowed.
-        unsafe { engine.matmul_at_b(gathered, width, rows, weights.ptr, columns, out, accumulate) };
+        unsafe { engine.matmul_at_b(product) };
     }
 }

@@ -1,10 +1,11 @@
 //! The engine of vector registers: products of f32.
 
-use super::engine::{Engine, EngineOp, EngineTask, GRAIN, KEY_BLOCK, KeyColumns, SCORE_STRIDE, SourceMatrix};
+use super::engine::{
+    Engine, EngineOp, EngineTask, GRAIN, KEY_BLOCK, MatmulAtB, PvMatmul, QkMatmul, SCORE_STRIDE, SourceMatrix,
+};
 use crate::isa::{Simd, SimdOp};
 use crate::low_precision::StorageDtype;
 use crate::register_tile::{ATTENTION_ROW_STRIDE, GEMM_ROW_STRIDE, Tile, attention_tile, gemm_row_tile, tile};
-use std::ops::Range;
 
 /// An [`EngineOp`] on f32 registers as a [`SimdOp`].
 pub(crate) struct RegisterEngineOp<T>(pub(crate) T);
@@ -134,16 +135,8 @@ unsafe impl<S: Simd> Engine for RegisterEngine<S> {
     }
 
     #[inline(always)]
-    unsafe fn qk_matmul(
-        self,
-        left: *const u8,
-        rows: usize,
-        keys: *const u8,
-        depth: usize,
-        columns: KeyColumns,
-        out: *mut f32,
-    ) {
-        self.0.run(QkMatmul { left, rows, keys, depth, columns, out });
+    unsafe fn qk_matmul(self, product: QkMatmul) {
+        self.0.run(product);
     }
 
     #[inline(always)]
@@ -158,18 +151,8 @@ unsafe impl<S: Simd> Engine for RegisterEngine<S> {
     }
 
     #[inline(always)]
-    unsafe fn pv_matmul(
-        self,
-        weights: *const u8,
-        rows: usize,
-        columns: KeyColumns,
-        values: *const u8,
-        panels: Range<usize>,
-        out: *mut f32,
-        cols: usize,
-        accumulate: bool,
-    ) {
-        self.0.run(PvMatmul { weights, rows, columns, values, panels, out, cols, accumulate });
+    unsafe fn pv_matmul(self, product: PvMatmul) {
+        self.0.run(product);
     }
 
     fn lhs_transposed_bytes(cols: usize) -> usize {
@@ -208,31 +191,13 @@ unsafe impl<S: Simd> Engine for RegisterEngine<S> {
     }
 
     #[inline(always)]
-    unsafe fn matmul_at_b(
-        self,
-        gathered: *const u8,
-        cols: usize,
-        rows: usize,
-        weights: *const u8,
-        columns: KeyColumns,
-        out: *mut f32,
-        accumulate: bool,
-    ) {
-        self.0.run(MatmulAtB { gathered, cols, rows, weights, columns, out, accumulate });
+    unsafe fn matmul_at_b(self, product: MatmulAtB) {
+        self.0.run(product);
     }
 }
 
-/// [`Engine::qk_matmul`] on registers, as a separate function that all passes share. The engine is its only
-/// constructor, and its caller guarantees the operands.
-struct QkMatmul {
-    left: *const u8,
-    rows: usize,
-    keys: *const u8,
-    depth: usize,
-    columns: KeyColumns,
-    out: *mut f32,
-}
-
+/// [`Engine::qk_matmul`] on registers, as a separate function that all passes share. Only the engine runs it, and its
+/// caller guarantees the operands.
 impl SimdOp for QkMatmul {
     type Output = ();
     #[inline(always)]
@@ -271,17 +236,6 @@ impl SimdOp for QkMatmul {
 }
 
 /// [`Engine::pv_matmul`] on registers, with the same guarantees as [`QkMatmul`].
-struct PvMatmul {
-    weights: *const u8,
-    rows: usize,
-    columns: KeyColumns,
-    values: *const u8,
-    panels: Range<usize>,
-    out: *mut f32,
-    cols: usize,
-    accumulate: bool,
-}
-
 impl SimdOp for PvMatmul {
     type Output = ();
     #[inline(always)]
@@ -315,16 +269,6 @@ impl SimdOp for PvMatmul {
 }
 
 /// [`Engine::matmul_at_b`] on registers, with the same guarantees as [`QkMatmul`].
-struct MatmulAtB {
-    gathered: *const u8,
-    cols: usize,
-    rows: usize,
-    weights: *const u8,
-    columns: KeyColumns,
-    out: *mut f32,
-    accumulate: bool,
-}
-
 impl SimdOp for MatmulAtB {
     type Output = ();
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! AVX2 with FMA and F16C, which all processors with AVX2 support: 8 lanes of f32, 16 registers.
 
-use super::simd::{Simd, SimdOp, TileOp, VectorMath};
+use super::simd::{Simd, SimdOp, TileOp, VectorMath, single_instructions};
 use crate::philox::{self, Philox};
 use std::arch::x86_64::*;
 
@@ -125,46 +125,20 @@ impl VectorMath for Avx2 {
         // SAFETY: the token proves AVX2.
         unsafe { _mm256_set1_ps(x) }
     }
-    #[inline(always)]
-    fn add(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the token proves AVX2.
-        unsafe { _mm256_add_ps(a, b) }
-    }
-    #[inline(always)]
-    fn sub(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the token proves AVX2.
-        unsafe { _mm256_sub_ps(a, b) }
-    }
-    #[inline(always)]
-    fn mul(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the token proves AVX2.
-        unsafe { _mm256_mul_ps(a, b) }
-    }
-    #[inline(always)]
-    fn div(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the token proves AVX2.
-        unsafe { _mm256_div_ps(a, b) }
-    }
-    #[inline(always)]
-    fn mul_add(self, a: __m256, b: __m256, c: __m256) -> __m256 {
-        // SAFETY: the token proves FMA.
-        unsafe { _mm256_fmadd_ps(a, b, c) }
+    single_instructions! { __m256:
+        add(a, b) => _mm256_add_ps;
+        sub(a, b) => _mm256_sub_ps;
+        mul(a, b) => _mm256_mul_ps;
+        div(a, b) => _mm256_div_ps;
+        mul_add(a, b, c) => _mm256_fmadd_ps;
+        max(a, b) => _mm256_max_ps;
+        min(a, b) => _mm256_min_ps;
     }
     #[inline(always)]
     fn exact_product(self, a: __m256, b: __m256) -> (__m256, __m256) {
         let product = self.mul(a, b);
         // SAFETY: the token proves FMA.
         (product, unsafe { _mm256_fmsub_ps(a, b, product) })
-    }
-    #[inline(always)]
-    fn max(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the token proves AVX2.
-        unsafe { _mm256_max_ps(a, b) }
-    }
-    #[inline(always)]
-    fn min(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the token proves AVX2.
-        unsafe { _mm256_min_ps(a, b) }
     }
     #[inline(always)]
     fn select_lt(self, a: __m256, b: __m256, yes: __m256, no: __m256) -> __m256 {

@@ -1,6 +1,6 @@
 //! AVX-512: 16 lanes of f32, 32 registers.
 
-use super::simd::{Simd, SimdOp, TileOp, VectorMath};
+use super::simd::{Simd, SimdOp, TileOp, VectorMath, single_instructions};
 use crate::philox::{self, Philox};
 use std::arch::x86_64::*;
 
@@ -92,46 +92,20 @@ impl VectorMath for Avx512 {
         // SAFETY: the token proves AVX-512F.
         unsafe { _mm512_set1_ps(x) }
     }
-    #[inline(always)]
-    fn add(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the token proves AVX-512F.
-        unsafe { _mm512_add_ps(a, b) }
-    }
-    #[inline(always)]
-    fn sub(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the token proves AVX-512F.
-        unsafe { _mm512_sub_ps(a, b) }
-    }
-    #[inline(always)]
-    fn mul(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the token proves AVX-512F.
-        unsafe { _mm512_mul_ps(a, b) }
-    }
-    #[inline(always)]
-    fn div(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the token proves AVX-512F.
-        unsafe { _mm512_div_ps(a, b) }
-    }
-    #[inline(always)]
-    fn mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
-        // SAFETY: the token proves AVX-512F.
-        unsafe { _mm512_fmadd_ps(a, b, c) }
+    single_instructions! { __m512:
+        add(a, b) => _mm512_add_ps;
+        sub(a, b) => _mm512_sub_ps;
+        mul(a, b) => _mm512_mul_ps;
+        div(a, b) => _mm512_div_ps;
+        mul_add(a, b, c) => _mm512_fmadd_ps;
+        max(a, b) => _mm512_max_ps;
+        min(a, b) => _mm512_min_ps;
     }
     #[inline(always)]
     fn exact_product(self, a: __m512, b: __m512) -> (__m512, __m512) {
         let product = self.mul(a, b);
         // SAFETY: the token proves AVX-512F.
         (product, unsafe { _mm512_fmsub_ps(a, b, product) })
-    }
-    #[inline(always)]
-    fn max(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the token proves AVX-512F.
-        unsafe { _mm512_max_ps(a, b) }
-    }
-    #[inline(always)]
-    fn min(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the token proves AVX-512F.
-        unsafe { _mm512_min_ps(a, b) }
     }
     #[inline(always)]
     fn select_lt(self, a: __m512, b: __m512, yes: __m512, no: __m512) -> __m512 {

@@ -16,6 +16,19 @@ fn each(f: impl Fn(usize) -> f32) -> [f32; LANES] {
     [f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)]
 }
 
+/// Implements methods of [`VectorMath`] by what they compute for one lane.
+macro_rules! lanewise {
+    ($($method:ident($($x:ident),*) => $lane:expr;)*) => {$(
+        #[inline(always)]
+        fn $method(self, $($x: Self::V),*) -> Self::V {
+            each(|i| {
+                $(let $x = $x[i];)*
+                $lane
+            })
+        }
+    )*};
+}
+
 impl VectorMath for Portable {
     type V = [f32; LANES];
 
@@ -23,52 +36,20 @@ impl VectorMath for Portable {
     fn splat(self, x: f32) -> Self::V {
         [x; LANES]
     }
-    #[inline(always)]
-    fn add(self, a: Self::V, b: Self::V) -> Self::V {
-        each(|i| a[i] + b[i])
-    }
-    #[inline(always)]
-    fn sub(self, a: Self::V, b: Self::V) -> Self::V {
-        each(|i| a[i] - b[i])
-    }
-    #[inline(always)]
-    fn mul(self, a: Self::V, b: Self::V) -> Self::V {
-        each(|i| a[i] * b[i])
-    }
-    #[inline(always)]
-    fn div(self, a: Self::V, b: Self::V) -> Self::V {
-        each(|i| a[i] / b[i])
-    }
-    #[inline(always)]
-    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+    lanewise! {
+        add(a, b) => a + b;
+        sub(a, b) => a - b;
+        mul(a, b) => a * b;
+        div(a, b) => a / b;
         // Not f32::mul_add: without the instruction it calls into the C library for every lane.
-        each(|i| a[i] * b[i] + c[i])
-    }
-    #[inline(always)]
-    fn max(self, a: Self::V, b: Self::V) -> Self::V {
-        each(|i| if a[i] > b[i] { a[i] } else { b[i] })
-    }
-    #[inline(always)]
-    fn min(self, a: Self::V, b: Self::V) -> Self::V {
-        each(|i| if a[i] < b[i] { a[i] } else { b[i] })
-    }
-    #[inline(always)]
-    fn select_lt(self, a: Self::V, b: Self::V, yes: Self::V, no: Self::V) -> Self::V {
-        each(|i| if a[i] < b[i] { yes[i] } else { no[i] })
-    }
-    #[inline(always)]
-    fn pow2(self, n: Self::V) -> Self::V {
-        each(|i| f32::from_bits(((n[i] as i32 + 127) as u32) << 23))
-    }
-    #[inline(always)]
-    fn ldexp(self, a: Self::V, shifted: Self::V) -> Self::V {
-        each(|i| f32::from_bits(a[i].to_bits().wrapping_add(shifted[i].to_bits() << 23)))
-    }
-    #[inline(always)]
-    fn round(self, a: Self::V) -> Self::V {
+        mul_add(a, b, c) => a * b + c;
+        max(a, b) => if a > b { a } else { b };
+        min(a, b) => if a < b { a } else { b };
+        select_lt(a, b, yes, no) => if a < b { yes } else { no };
+        pow2(n) => f32::from_bits(((n as i32 + 127) as u32) << 23);
+        ldexp(a, shifted) => f32::from_bits(a.to_bits().wrapping_add(shifted.to_bits() << 23));
         // Adding 1.5·2^23 pushes the fraction out of the significand, rounding to even on the way.
-        const MAGIC: f32 = 12_582_912.0;
-        each(|i| (a[i] + MAGIC) - MAGIC)
+        round(a) => (a + 12_582_912.0) - 12_582_912.0;
     }
 }
 

@@ -299,11 +299,35 @@ pub(crate) unsafe trait Simd: VectorMath + Send + Sync + 'static {
     }
 }
 
+/// Implements methods of [`VectorMath`] that are one instruction each.
+#[cfg(target_arch = "x86_64")]
+macro_rules! single_instructions {
+    ($vector:ty: $($method:ident($($x:ident),*) => $instruction:ident;)*) => {$(
+        #[inline(always)]
+        fn $method(self, $($x: $vector),*) -> $vector {
+            // SAFETY: the token proves the instruction set.
+            unsafe { $instruction($($x),*) }
+        }
+    )*};
+}
+#[cfg(target_arch = "x86_64")]
+pub(super) use single_instructions;
+
 /// Two vectors as one, for long computations: the two chains of operations overlap, and constants are loaded only once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VectorPair<S>(pub(crate) S);
 
-// No closures: they would be compiled without the instruction set.
+/// Implements methods of [`VectorMath`] on each of two vectors. No closures: they would be compiled without the
+/// instruction set.
+macro_rules! on_both {
+    ($($method:ident($($x:ident),*);)*) => {$(
+        #[inline(always)]
+        fn $method(self, $($x: Self::V),*) -> Self::V {
+            [self.0.$method($($x[0]),*), self.0.$method($($x[1]),*)]
+        }
+    )*};
+}
+
 impl<S: VectorMath> VectorMath for VectorPair<S> {
     type V = [S::V; 2];
 
@@ -312,53 +336,22 @@ impl<S: VectorMath> VectorMath for VectorPair<S> {
         [self.0.splat(x); 2]
     }
     #[inline(always)]
-    fn add(self, a: Self::V, b: Self::V) -> Self::V {
-        [self.0.add(a[0], b[0]), self.0.add(a[1], b[1])]
-    }
-    #[inline(always)]
-    fn sub(self, a: Self::V, b: Self::V) -> Self::V {
-        [self.0.sub(a[0], b[0]), self.0.sub(a[1], b[1])]
-    }
-    #[inline(always)]
-    fn mul(self, a: Self::V, b: Self::V) -> Self::V {
-        [self.0.mul(a[0], b[0]), self.0.mul(a[1], b[1])]
-    }
-    #[inline(always)]
-    fn div(self, a: Self::V, b: Self::V) -> Self::V {
-        [self.0.div(a[0], b[0]), self.0.div(a[1], b[1])]
-    }
-    #[inline(always)]
-    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        [self.0.mul_add(a[0], b[0], c[0]), self.0.mul_add(a[1], b[1], c[1])]
-    }
-    #[inline(always)]
     fn exact_product(self, a: Self::V, b: Self::V) -> (Self::V, Self::V) {
         let (first, second) = (self.0.exact_product(a[0], b[0]), self.0.exact_product(a[1], b[1]));
         ([first.0, second.0], [first.1, second.1])
     }
-    #[inline(always)]
-    fn max(self, a: Self::V, b: Self::V) -> Self::V {
-        [self.0.max(a[0], b[0]), self.0.max(a[1], b[1])]
-    }
-    #[inline(always)]
-    fn min(self, a: Self::V, b: Self::V) -> Self::V {
-        [self.0.min(a[0], b[0]), self.0.min(a[1], b[1])]
-    }
-    #[inline(always)]
-    fn select_lt(self, a: Self::V, b: Self::V, yes: Self::V, no: Self::V) -> Self::V {
-        [self.0.select_lt(a[0], b[0], yes[0], no[0]), self.0.select_lt(a[1], b[1], yes[1], no[1])]
-    }
-    #[inline(always)]
-    fn pow2(self, n: Self::V) -> Self::V {
-        [self.0.pow2(n[0]), self.0.pow2(n[1])]
-    }
-    #[inline(always)]
-    fn ldexp(self, a: Self::V, shifted: Self::V) -> Self::V {
-        [self.0.ldexp(a[0], shifted[0]), self.0.ldexp(a[1], shifted[1])]
-    }
-    #[inline(always)]
-    fn round(self, a: Self::V) -> Self::V {
-        [self.0.round(a[0]), self.0.round(a[1])]
+    on_both! {
+        add(a, b);
+        sub(a, b);
+        mul(a, b);
+        div(a, b);
+        mul_add(a, b, c);
+        max(a, b);
+        min(a, b);
+        select_lt(a, b, yes, no);
+        pow2(n);
+        ldexp(a, shifted);
+        round(a);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The decoder: a stack of layers, each attending to the encoder's output.
 
-use super::norm::{OptionalNorm, OptionalNormCache};
+use super::norm::{OptionalNorm, OptionalNormCache, borrowed};
 use super::{
     ActivationHook, ActivationSite, DecoderGradients, DecoderInput, DecoderLayer, DecoderLayerCache, DecoderLayerState,
     EncoderConfig, Memory, Mode, NormOrder, Offsets, zeros,
@@ -123,7 +123,7 @@ impl Decoder {
         grads: &mut Params<T>,
     ) -> Result<[Array2<T>; 2]> {
         let mut d_memory = zeros(input.memory.output.dim());
-        let mut d = self.norm.backward(p, &cache.norm, dy, grads)?;
+        let mut d = self.norm.backward(p, borrowed(&cache.norm), dy, None, grads)?;
         for (layer, cache) in self.layers.iter().zip(&cache.layers).rev() {
             let gradients = DecoderGradients { params: grads, memory: &mut d_memory };
             d = layer.backward(p, cache, input, d, mode, gradients)?;

@@ -1,6 +1,6 @@
 //! The encoder: a stack of layers.
 
-use super::norm::{OptionalNorm, OptionalNormCache};
+use super::norm::{OptionalNorm, OptionalNormCache, borrowed};
 use super::{ActivationHook, ActivationSite, EncoderConfig, EncoderLayer, EncoderLayerCache, Mode, NormOrder, Offsets};
 use crate::Result;
 use crate::params::{Builder, Params};
@@ -180,7 +180,7 @@ impl Encoder {
         mode: Mode,
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
-        let mut d = self.norm.backward(p, &cache.norm, dy, grads)?;
+        let mut d = self.norm.backward(p, borrowed(&cache.norm), dy, None, grads)?;
         for (layer, cache) in self.layers.iter().zip(&cache.layers).rev() {
             // Everything below is frozen and needs no gradients.
             if !grads.has_trained_before(layer.params_end()) {

@@ -1,6 +1,6 @@
 //! The sizes and options of an encoder.
 
-use super::{AttentionOptions, LayerNorm, MultiHeadAttentionConfig, Norm, NormKind, NormOrder};
+use super::{AttentionOptions, LayerNorm, MultiHeadAttentionConfig, NormKind, NormOrder};
 use crate::params::Builder;
 use crate::{Error, Result};
 use chumoku_kernels::Activation;
@@ -124,9 +124,9 @@ impl EncoderConfig {
     }
 
     /// Adds a normalization of this width to the model under construction.
-    pub(super) fn new_norm(&self, builder: &mut Builder) -> Norm {
+    pub(super) fn new_norm(&self, builder: &mut Builder) -> LayerNorm {
         let epsilon = self.options.norm_epsilon.unwrap_or(LayerNorm::EPSILON);
-        Norm::new(builder, self.options.norm, self.d_model, epsilon)
+        LayerNorm::new(builder, self.options.norm, self.d_model, epsilon)
     }
 
     /// Returns the self-attention of layer `index`; `site` is its dropout site.

@@ -1,6 +1,6 @@
 //! The head of a classifier: from the vector of a sequence to its logits.
 
-use super::{Linear, Mode, Norm, NormCache, NormKind, array, numbers, zeros};
+use super::{LayerNorm, LayerNormCache, Linear, Mode, NormKind, OptionalNorm, array, numbers, zeros};
 use crate::Result;
 use crate::params::{Builder, Init, Params};
 use chumoku_kernels::{Activation, Real, activation_backward, activation_forward};
@@ -83,11 +83,11 @@ pub(crate) struct ClassifierHead {
 pub(super) struct DenseLayer {
     pub(super) linear: Linear,
     pub(super) activation: HeadActivation,
-    pub(super) norm: Norm,
+    pub(super) norm: OptionalNorm,
 }
 
 /// The input of the dense layer, its output, the activation of that, and the norm's cache.
-type DenseCache<T> = ([Array2<T>; 3], NormCache<T>);
+type DenseCache<T> = ([Array2<T>; 3], Option<LayerNormCache<T>>);
 
 /// The cache of a [`ClassifierHead`]'s forward pass.
 #[derive(Clone, Debug)]
@@ -111,10 +111,8 @@ impl ClassifierHead {
         let init = Init::Normal(0.02);
         let dense = dense.map(|DenseHeadConfig { activation, bias, norm }| {
             let linear = builder.scope("dense", |b| Linear::with_init(b, width, width, bias, init));
-            let norm = norm.map_or(Norm::Identity, |(kind, epsilon)| {
-                builder.scope("norm", |b| Norm::new(b, kind, width, epsilon))
-            });
-            DenseLayer { linear, activation, norm }
+            let norm = norm.map(|(kind, epsilon)| builder.scope("norm", |b| LayerNorm::new(b, kind, width, epsilon)));
+            DenseLayer { linear, activation, norm: OptionalNorm(norm) }
         });
         ClassifierHead {
             dense,
@@ -155,7 +153,7 @@ impl ClassifierHead {
         let Some(DenseLayer { linear, activation, norm }) = &self.dense else { return Ok((x, None)) };
         let h = linear.forward(p, x.view())?;
         let a = activation.forward(&h)?;
-        let (y, of_norm) = norm.forward(p, a.view())?;
+        let (y, of_norm) = norm.forward_view(p, a.view())?;
         Ok((y, Some(([x, h, a], of_norm))))
     }
 
@@ -181,7 +179,7 @@ impl ClassifierHead {
             return Ok(d);
         };
         // y = norm(a)
-        let da = norm.backward(p, a.view(), of_norm, d.view(), None, grads)?;
+        let da = norm.backward(p, of_norm.as_ref().map(|of_norm| (a.view(), of_norm)), d, None, grads)?;
         // a = f(h)
         let dh = activation.backward([h, a], &da)?;
         // h = x Vᵀ + c

@@ -76,8 +76,8 @@ pub use multi_head_attention::{
     AttentionBias, AttentionInput, AttentionMatrices, AttentionOptions, MultiHeadAttention, MultiHeadAttentionCache,
     MultiHeadAttentionConfig, ProjectedMemory,
 };
-pub use norm::{LayerNorm, LayerNormCache, NormKind, NormOrder, RmsNorm, RmsNormCache};
-pub(crate) use norm::{Norm, NormCache};
+pub(crate) use norm::OptionalNorm;
+pub use norm::{LayerNorm, LayerNormCache, NormKind, NormOrder};
 pub use pooling::{Pooling, PoolingCache};
 pub use position::{PositionEncoding, PositionKind, sinusoidal, sinusoidal_halves};
 pub use recurrent::{Recurrent, RecurrentCache, RecurrentConfig};

@@ -25,43 +25,21 @@ pub enum NormOrder {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum NormKind {
-    /// [`LayerNorm`].
+    /// Layer norm: `y = γ (x − mean)/√(variance + ε) + β` (Ba, Kiros and Hinton 2016).
     #[default]
     Layer,
-    /// [`LayerNorm`] without β.
+    /// Layer norm without β.
     LayerWithoutBias,
-    /// [`RmsNorm`].
+    /// RMS norm: `y = γ · x/√(mean(x²) + ε)` (Zhang and Sennrich 2019, equation 4).
     Rms,
-}
-
-/// The normalization of a layer.
-#[derive(Clone, Debug)]
-pub(crate) enum Norm {
-    /// Layer norm, with mean and deviation.
-    Layer(LayerNorm),
-    /// RMS norm, with the root mean square.
-    Rms(RmsNorm),
-    /// No normalization, because the input is already normalized.
-    Identity,
-}
-
-/// The cache of a [`Norm`]'s forward pass.
-#[derive(Clone, Debug)]
-pub(crate) enum NormCache<T> {
-    /// The cache of layer norm.
-    Layer(LayerNormCache<T>),
-    /// The cache of RMS norm.
-    Rms(RmsNormCache<T>),
-    /// No cache.
-    Identity,
 }
 
 /// A normalization that a model may lack.
 #[derive(Clone, Debug)]
-pub(super) struct OptionalNorm(pub(super) Option<Norm>);
+pub(crate) struct OptionalNorm(pub(super) Option<LayerNorm>);
 
 /// The input of an [`OptionalNorm`] and the cache of its forward pass, if the model has it.
-pub(super) type OptionalNormCache<T> = Option<(Array2<T>, NormCache<T>)>;
+pub(super) type OptionalNormCache<T> = Option<(Array2<T>, LayerNormCache<T>)>;
 
 impl OptionalNorm {
     /// Normalizes each row of `x`, or returns it as it is.
@@ -71,90 +49,51 @@ impl OptionalNorm {
         Ok((y, Some((x, cache))))
     }
 
-    /// Returns the gradient of x and adds the parameter gradients to `grads`.
-    pub(super) fn backward<T: Real>(
-        &self,
-        p: &Params<T>,
-        cache: &OptionalNormCache<T>,
-        dy: Array2<T>,
-        grads: &mut Params<T>,
-    ) -> Result<Array2<T>> {
-        match (&self.0, cache) {
-            (Some(norm), Some((x, cache))) => norm.backward(p, x.view(), cache, dy.view(), None, grads),
-            _ => Ok(dy),
-        }
-    }
-}
-
-impl Norm {
-    /// Adds the parameters of a normalization to the model.
-    pub(crate) fn new(builder: &mut Builder, kind: NormKind, width: usize, epsilon: f64) -> Self {
-        match kind {
-            NormKind::Layer => Norm::Layer(LayerNorm::with_epsilon(builder, width, epsilon)),
-            NormKind::LayerWithoutBias => Norm::Layer(LayerNorm::without_bias(builder, width, epsilon)),
-            NormKind::Rms => Norm::Rms(RmsNorm::new(builder, width, epsilon)),
-        }
-    }
-
-    /// Normalizes each row; `backward` needs x and the cache.
-    ///
-    /// # Shapes
-    /// `x` (tokens, width) → the same.
-    ///
-    /// # Errors
-    /// If `x` has another width.
-    pub(crate) fn forward<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<(Array2<T>, NormCache<T>)> {
-        Ok(match self {
-            Norm::Layer(norm) => {
-                let (y, cache) = norm.forward(p, x)?;
-                (y, NormCache::Layer(cache))
-            }
-            Norm::Rms(norm) => {
-                let (y, cache) = norm.forward(p, x)?;
-                (y, NormCache::Rms(cache))
-            }
-            Norm::Identity => (contiguous(x).into_owned(), NormCache::Identity),
-        })
-    }
-
-    /// Returns the gradient of x plus `residual`, the gradient from the residual connection.
-    ///
-    /// # Shapes
-    /// `x`, `dy`, `residual` and the returned dx (tokens, width).
-    ///
-    /// # Errors
-    /// If the shapes do not match, or the cache belongs to another kind of norm.
-    pub(crate) fn backward<T: Real>(
+    /// Like [`OptionalNorm::forward`], for a caller that keeps x.
+    pub(super) fn forward_view<T: Real>(
         &self,
         p: &Params<T>,
         x: ArrayView2<'_, T>,
-        cache: &NormCache<T>,
-        dy: ArrayView2<'_, T>,
+    ) -> Result<(Array2<T>, Option<LayerNormCache<T>>)> {
+        let Some(norm) = &self.0 else { return Ok((contiguous(x).into_owned(), None)) };
+        let (y, cache) = norm.forward(p, x)?;
+        Ok((y, Some(cache)))
+    }
+
+    /// Returns the gradient of x plus `residual`, the gradient from the residual connection. Adds the parameter
+    /// gradients to `grads`. `cache` is what `forward` returned; its x may be borrowed.
+    pub(super) fn backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: Option<(ArrayView2<'_, T>, &LayerNormCache<T>)>,
+        dy: Array2<T>,
         residual: Option<ArrayView2<'_, T>>,
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
-        match (self, cache) {
-            (Norm::Layer(norm), NormCache::Layer(cache)) => norm.backward(p, x, cache, dy, residual, grads),
-            (Norm::Rms(norm), NormCache::Rms(cache)) => norm.backward(p, x, cache, dy, residual, grads),
-            (Norm::Identity, NormCache::Identity) => {
-                let mut dx = contiguous(dy).into_owned();
-                residual.into_iter().for_each(|residual| dx += &residual);
-                Ok(dx)
-            }
-            _ => Err(crate::Error::CacheMismatch),
-        }
+        let (Some(norm), Some((x, cache))) = (&self.0, cache) else {
+            let mut dx = dy;
+            residual.into_iter().for_each(|residual| dx += &residual);
+            return Ok(dx);
+        };
+        norm.backward(p, x, cache, dy.view(), residual, grads)
     }
 }
 
-/// `y = γ (x − mean)/√(variance + ε) + β` for each token (Ba, Kiros and Hinton 2016), or the same without β.
+/// Borrows the input and the cache of an [`OptionalNorm`].
+pub(super) fn borrowed<T>(cache: &OptionalNormCache<T>) -> Option<(ArrayView2<'_, T>, &LayerNormCache<T>)> {
+    cache.as_ref().map(|(x, cache)| (x.view(), cache))
+}
+
+/// A normalization of each token: layer norm, with or without β, or RMS norm. See [`NormKind`].
 #[derive(Clone, Debug)]
 pub struct LayerNorm {
+    pub(super) kind: NormKind,
     pub(super) weight: ParamId,
     pub(super) bias: Option<ParamId>,
     pub(super) epsilon: f64,
 }
 
-/// The mean and 1/√(variance + ε) of each token.
+/// The mean and 1/√(variance + ε) of each token. RMS norm has no mean, and 1/√(mean(x²) + ε).
 #[derive(Clone, Debug)]
 pub struct LayerNormCache<T> {
     mean: Vec<T>,
@@ -165,20 +104,11 @@ impl LayerNorm {
     /// Default ε, added to the variance, as in PyTorch.
     pub const EPSILON: f64 = 1e-5;
 
-    /// Adds `weight` (γ, starting at 1) and `bias` (β, starting at 0).
-    pub fn new(builder: &mut Builder, width: usize) -> Self {
-        LayerNorm::with_epsilon(builder, width, Self::EPSILON)
-    }
-
-    /// Like [`LayerNorm::new`], with another ε.
-    pub(crate) fn with_epsilon(builder: &mut Builder, width: usize, epsilon: f64) -> Self {
+    /// Adds `weight` (γ, starting at 1) and, if this kind has it, `bias` (β, starting at 0).
+    pub fn new(builder: &mut Builder, kind: NormKind, width: usize, epsilon: f64) -> Self {
         let weight = builder.add("weight", &[width], Init::Ones);
-        LayerNorm { weight, bias: Some(builder.add("bias", &[width], Init::Zeros)), epsilon }
-    }
-
-    /// Adds `weight` only.
-    pub(crate) fn without_bias(builder: &mut Builder, width: usize, epsilon: f64) -> Self {
-        LayerNorm { weight: builder.add("weight", &[width], Init::Ones), bias: None, epsilon }
+        let bias = (kind == NormKind::Layer).then(|| builder.add("bias", &[width], Init::Zeros));
+        LayerNorm { kind, weight, bias, epsilon }
     }
 
     /// Normalizes each row, then scales it by γ and shifts it by β; `backward` needs x and the cache.
@@ -191,6 +121,10 @@ impl LayerNorm {
     pub fn forward<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<(Array2<T>, LayerNormCache<T>)> {
         let x = contiguous(x);
         let (gamma, epsilon) = (p.slice(self.weight), T::round_from(self.epsilon));
+        if self.kind == NormKind::Rms {
+            let RmsNormOutput { y, inverse_rms } = rms_norm_forward(numbers(&x.view()), gamma, epsilon)?;
+            return Ok((array(x.dim(), y)?, LayerNormCache { mean: Vec::new(), inverse_deviation: inverse_rms }));
+        }
         let LayerNormOutput { y, mean, inverse_deviation } = match self.bias {
             Some(bias) => layer_norm_forward(numbers(&x.view()), [gamma, p.slice(bias)], epsilon)?,
             None => layer_norm_forward_without_bias(numbers(&x.view()), gamma, epsilon)?,
@@ -216,91 +150,23 @@ impl LayerNorm {
     ) -> Result<Array2<T>> {
         let (x, dy, residual) = (contiguous(x), contiguous(dy), residual.map(contiguous));
         let (x, dy, residual) = (x.view(), dy.view(), residual.as_ref().map(|residual| residual.view()));
-        let backward = LayerNormBackward {
-            x: numbers(&x),
-            gamma: p.slice(self.weight),
-            mean: &cache.mean,
-            inverse_deviation: &cache.inverse_deviation,
-            dy: numbers(&dy),
-            residual: residual.as_ref().map(numbers),
-        };
+        let (gamma, residual) = (p.slice(self.weight), residual.as_ref().map(numbers));
+        // The gradients of frozen parameters are not needed.
+        let mut unused = [vec![T::ZERO; x.ncols()], vec![T::ZERO; x.ncols()]];
+        let is_trained = grads.is_trained(self.weight) && self.bias.is_none_or(|bias| grads.is_trained(bias));
+        if self.kind == NormKind::Rms {
+            let inverse_rms = &cache.inverse_deviation;
+            let backward = RmsNormBackward { x: numbers(&x), gamma, inverse_rms, dy: numbers(&dy), residual };
+            let d_gamma = if is_trained { grads.slice_mut(self.weight) } else { &mut unused[0] };
+            return array(x.dim(), backward.compute(d_gamma)?);
+        }
+        let LayerNormCache { mean, inverse_deviation } = cache;
+        let backward = LayerNormBackward { x: numbers(&x), gamma, mean, inverse_deviation, dy: numbers(&dy), residual };
         let dx = match self.bias {
-            Some(bias) if grads.is_trained(self.weight) && grads.is_trained(bias) => {
-                backward.compute(grads.two_slices_mut(self.weight, bias))?
-            }
-            None if grads.is_trained(self.weight) => backward.compute_without_bias(grads.slice_mut(self.weight))?,
-            // Frozen parameters: these gradients are not needed.
-            _ => {
-                let mut d = [vec![T::ZERO; x.ncols()], vec![T::ZERO; x.ncols()]];
-                backward.compute(d.each_mut().map(|d| &mut d[..]))?
-            }
+            Some(bias) if is_trained => backward.compute(grads.two_slices_mut(self.weight, bias))?,
+            None if is_trained => backward.compute_without_bias(grads.slice_mut(self.weight))?,
+            _ => backward.compute(unused.each_mut().map(|d| &mut d[..]))?,
         };
         array(x.dim(), dx)
-    }
-}
-
-/// `y = γ · x/√(mean(x²) + ε)` for each token (Zhang and Sennrich 2019, equation 4).
-#[derive(Clone, Debug)]
-pub struct RmsNorm {
-    pub(super) weight: ParamId,
-    pub(super) epsilon: f64,
-}
-
-/// 1/√(mean(x²) + ε) of each token.
-#[derive(Clone, Debug)]
-pub struct RmsNormCache<T> {
-    inverse_rms: Vec<T>,
-}
-
-impl RmsNorm {
-    /// Adds `weight` (γ, starting at 1).
-    pub fn new(builder: &mut Builder, width: usize, epsilon: f64) -> Self {
-        RmsNorm { weight: builder.add("weight", &[width], Init::Ones), epsilon }
-    }
-
-    /// Divides each row by its root mean square, then scales it by γ; `backward` needs x and the cache.
-    ///
-    /// # Shapes
-    /// `x` (tokens, width) → the same.
-    ///
-    /// # Errors
-    /// If `x` has another width.
-    pub fn forward<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<(Array2<T>, RmsNormCache<T>)> {
-        let x = contiguous(x);
-        let RmsNormOutput { y, inverse_rms } =
-            rms_norm_forward(numbers(&x.view()), p.slice(self.weight), T::round_from(self.epsilon))?;
-        Ok((array(x.dim(), y)?, RmsNormCache { inverse_rms }))
-    }
-
-    /// Returns the gradient of x plus `residual`, the gradient from the residual connection.
-    ///
-    /// # Shapes
-    /// `x`, `dy`, `residual` and the returned dx (tokens, width).
-    ///
-    /// # Errors
-    /// If the shapes do not match.
-    pub fn backward<T: Real>(
-        &self,
-        p: &Params<T>,
-        x: ArrayView2<'_, T>,
-        cache: &RmsNormCache<T>,
-        dy: ArrayView2<'_, T>,
-        residual: Option<ArrayView2<'_, T>>,
-        grads: &mut Params<T>,
-    ) -> Result<Array2<T>> {
-        let (x, dy, residual) = (contiguous(x), contiguous(dy), residual.map(contiguous));
-        let (x, dy, residual) = (x.view(), dy.view(), residual.as_ref().map(|residual| residual.view()));
-        let backward = RmsNormBackward {
-            x: numbers(&x),
-            gamma: p.slice(self.weight),
-            inverse_rms: &cache.inverse_rms,
-            dy: numbers(&dy),
-            residual: residual.as_ref().map(numbers),
-        };
-        if grads.is_trained(self.weight) {
-            return array(x.dim(), backward.compute(grads.slice_mut(self.weight))?);
-        }
-        // Frozen parameter: its gradient is not needed.
-        array(x.dim(), backward.compute(&mut vec![T::ZERO; x.ncols()])?)
     }
 }

@@ -1,6 +1,6 @@
 //! The building block of encoder and decoder layers: a function with a residual connection and a normalization.
 
-use super::{EncoderConfig, Mode, Norm, NormCache, NormOrder, add_assign};
+use super::{EncoderConfig, LayerNormCache, Mode, NormOrder, OptionalNorm, add_assign};
 use crate::Result;
 use crate::params::{Builder, Params};
 use chumoku_kernels::{Epilogue, Real};
@@ -11,7 +11,7 @@ use ndarray::{Array2, ArrayView2};
 #[derive(Clone, Debug)]
 pub(super) struct Sublayer {
     pub(super) order: NormOrder,
-    pub(super) norm: Norm,
+    pub(super) norm: OptionalNorm,
     dropout: f32,
     dropout_site: u32,
 }
@@ -25,19 +25,19 @@ pub(super) struct SublayerCache<T, C> {
     pub(super) inner: C,
     /// The input of the normalization.
     pub(super) norm_input: Array2<T>,
-    norm: NormCache<T>,
+    norm: Option<LayerNormCache<T>>,
 }
 
 impl Sublayer {
     /// Adds the normalization `name` to the model; `site` is the dropout site.
     pub(super) fn new(builder: &mut Builder, name: &str, config: &EncoderConfig, site: u32) -> Self {
-        let norm = builder.scope(name, |b| config.new_norm(b));
+        let norm = OptionalNorm(Some(builder.scope(name, |b| config.new_norm(b))));
         Sublayer { order: config.norm_order, norm, dropout: config.dropout, dropout_site: site }
     }
 
     /// Builds a sublayer without a normalization.
     pub(super) fn without_norm(config: &EncoderConfig, site: u32) -> Self {
-        Sublayer { order: config.norm_order, norm: Norm::Identity, dropout: config.dropout, dropout_site: site }
+        Sublayer { order: config.norm_order, norm: OptionalNorm(None), dropout: config.dropout, dropout_site: site }
     }
 
     /// Runs the sublayer. `part(x, epilogue)` computes `epilogue(f(x))` and its cache.
@@ -51,14 +51,14 @@ impl Sublayer {
         let dropout = mode.dropout(self.dropout, self.dropout_site);
         match self.order {
             NormOrder::Pre => {
-                let (input, norm) = self.norm.forward(p, x.view())?;
+                let (input, norm) = self.norm.forward_view(p, x.view())?;
                 let (y, part) =
                     part(input.view(), Epilogue::AddResidual { dropout, residual: contiguous_numbers(&x) })?;
                 Ok((y, SublayerCache { input, inner: part, norm_input: x, norm }))
             }
             NormOrder::Post => {
                 let (sum, part) = part(x.view(), Epilogue::AddResidual { dropout, residual: contiguous_numbers(&x) })?;
-                let (y, norm) = self.norm.forward(p, sum.view())?;
+                let (y, norm) = self.norm.forward_view(p, sum.view())?;
                 Ok((y, SublayerCache { input: x, inner: part, norm_input: sum, norm }))
             }
         }
@@ -74,15 +74,15 @@ impl Sublayer {
         grads: &mut Params<T>,
         part: impl FnOnce(ArrayView2<'_, T>, &mut Params<T>) -> Result<Array2<T>>,
     ) -> Result<Array2<T>> {
-        let norm_input = cache.norm_input.view();
+        let of_norm = cache.norm.as_ref().map(|norm| (cache.norm_input.view(), norm));
         match self.order {
             NormOrder::Pre => {
                 let d = mode.dropout_copy(&dy, self.dropout, self.dropout_site)?;
                 let d = part(d.view(), grads)?;
-                self.norm.backward(p, norm_input, &cache.norm, d.view(), Some(dy.view()), grads)
+                self.norm.backward(p, of_norm, d, Some(dy.view()), grads)
             }
             NormOrder::Post => {
-                let d_sum = self.norm.backward(p, norm_input, &cache.norm, dy.view(), None, grads)?;
+                let d_sum = self.norm.backward(p, of_norm, dy, None, grads)?;
                 let d = mode.dropout_copy(&d_sum, self.dropout, self.dropout_site)?;
                 let mut dx = part(d.view(), grads)?;
                 add_assign(&mut dx, d_sum.view());

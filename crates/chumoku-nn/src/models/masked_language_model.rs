@@ -2,7 +2,7 @@
 
 use super::text_encoder::{TextEncoder, TextEncoderConfig};
 use crate::Result;
-use crate::layers::{LayerNorm, Linear, Mode, Norm, NormKind, Tokens, array, numbers, numbers_mut, zeros};
+use crate::layers::{LayerNorm, Linear, Mode, NormKind, Tokens, array, numbers, numbers_mut, zeros};
 use crate::params::{Builder, Init, ParamLayout, Params};
 use chumoku_kernels::{Activation, Real, activation_backward, activation_forward};
 use ndarray::{Array2, Axis};
@@ -16,7 +16,7 @@ pub struct MaskedLanguageModel {
     encoder: TextEncoder,
     layout: Arc<ParamLayout>,
     dense: Linear,
-    norm: Norm,
+    norm: LayerNorm,
 }
 
 impl MaskedLanguageModel {
@@ -33,7 +33,7 @@ impl MaskedLanguageModel {
         let encoder = TextEncoder::add_to(&mut builder, config)?;
         let (dense, norm) = builder.scope("head", |b| {
             let dense = b.scope("dense", |b| Linear::with_init(b, width, width, has_bias, Init::Normal(0.02)));
-            (dense, b.scope("norm", |b| Norm::new(b, kind, width, epsilon)))
+            (dense, b.scope("norm", |b| LayerNorm::new(b, kind, width, epsilon)))
         });
         Ok(MaskedLanguageModel { encoder, layout: builder.finish(), dense, norm })
     }

@@ -87,30 +87,22 @@ fn gradients_of_linear_norm_and_feed_forward() {
             |p, x, dy, g| layer.backward(p, x.view(), dy.view(), g).unwrap(),
         );
     }
-    let mut builder = Builder::new();
-    let layer = LayerNorm::new(&mut builder, 6);
-    check(
-        "layer norm",
-        &builder.finish(),
-        &x,
-        |p, x| layer.forward(p, x.view()).unwrap().0,
-        |p, x, dy, g| {
-            let (_, cache) = layer.forward(p, x.view()).unwrap();
-            layer.backward(p, x.view(), &cache, dy.view(), None, g).unwrap()
-        },
-    );
-    let mut builder = Builder::new();
-    let layer = RmsNorm::new(&mut builder, 6, 1e-3);
-    check(
-        "RMS norm",
-        &builder.finish(),
-        &x,
-        |p, x| layer.forward(p, x.view()).unwrap().0,
-        |p, x, dy, g| {
-            let (_, cache) = layer.forward(p, x.view()).unwrap();
-            layer.backward(p, x.view(), &cache, dy.view(), None, g).unwrap()
-        },
-    );
+    for (name, kind) in
+        [("layer norm", NormKind::Layer), ("without bias", NormKind::LayerWithoutBias), ("RMS norm", NormKind::Rms)]
+    {
+        let mut builder = Builder::new();
+        let layer = LayerNorm::new(&mut builder, kind, 6, 1e-3);
+        check(
+            name,
+            &builder.finish(),
+            &x,
+            |p, x| layer.forward(p, x.view()).unwrap().0,
+            |p, x, dy, g| {
+                let (_, cache) = layer.forward(p, x.view()).unwrap();
+                layer.backward(p, x.view(), &cache, dy.view(), None, g).unwrap()
+            },
+        );
+    }
     for activation in [Activation::Gelu, Activation::GeluTanh, Activation::Silu, Activation::Relu] {
         for mode in [Mode::Eval, TRAINING] {
             let mut builder = Builder::new();

@@ -1,5 +1,6 @@
 //! Gradients of traces: compared with finite differences of the loss, with hand-computed numbers, and in every form.
 
+use crate::common::expansions::Evaluate as _;
 use crate::common::layers::{layers, recurrents, stepped};
 use chumoku_kernels::{AdamW, adamw_step};
 use chumoku_trace::{ClaimVerdict, StepKind, Trace, TraceOptions, TraceStep, WorkedExample};

@@ -1,5 +1,6 @@
 //! Classifiers after a layer: logits, probabilities and loss, compared with the cross-entropy of the kernels.
 
+use crate::common::expansions::Evaluate as _;
 use chumoku_kernels::{CrossEntropy, cross_entropy};
 use chumoku_trace::{ClaimVerdict, Trace, WorkedExample, builtin};
 use ndarray::Array2;

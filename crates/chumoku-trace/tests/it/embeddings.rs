@@ -1,5 +1,6 @@
 //! The embeddings of a trace: those of published models against their own first hidden states, and by hand.
 
+use crate::common::expansions::Evaluate as _;
 use crate::common::layers::bert_embeddings;
 use crate::common::traces::published_folder;
 use chumoku::models::TranslatorAttention;

@@ -1,6 +1,7 @@
 //! The feed-forward network of a trace: compared with hand-computed numbers, with the kernels, and with the hidden
 //! states of published models.
 
+use crate::common::expansions::Evaluate as _;
 use crate::common::traces::published_folder;
 use chumoku::{TextClassifier, TextGenerator};
 use chumoku_kernels::{Activation, activation_forward, gated_forward};

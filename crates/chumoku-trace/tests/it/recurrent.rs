@@ -1,5 +1,6 @@
 //! Recurrent networks in numbers, compared with the kernels.
 
+use crate::common::expansions::Evaluate as _;
 use chumoku_kernels::{MatMut, MatRef, Precision, Recurrence, RecurrentCell};
 use chumoku_trace::{ClaimVerdict, Trace, TraceOptions, WorkedExample, builtin};
 use ndarray::Array2;

@@ -1,5 +1,6 @@
 //! Every form of a trace shows the numbers of the array: each is parsed back and compared, to the digits shown.
 
+use crate::common::expansions::Evaluate as _;
 use crate::common::traces::{figures, infinite, number, odd, one_token, published_folder, wide};
 use crate::common::{strip, with};
 use chumoku_trace::{Trace, TraceDetail, TraceOptions, TraceStep, WorkedExample, builtin, builtin_names};

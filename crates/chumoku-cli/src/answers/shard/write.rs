@@ -1,10 +1,9 @@
 //! Writes shards.
 
 use super::{InputSummary, ShardFooter, ShardHeader, ShardRun};
-use crate::UsageError;
 use crate::args::{PredictArgs, Shard};
 use chumoku::data::{DataError, Fingerprint};
-use chumoku::{lang, model_fingerprint, read_model_folder, tr};
+use chumoku::{lang, model_fingerprint, read_model_folder};
 use serde_json::{Value, json};
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write, stdout};
 
@@ -34,15 +33,13 @@ pub(crate) fn load_with_shard<M>(
 /// If it would be written to a terminal, or the model cannot be read.
 fn plan_shard(args: &PredictArgs) -> anyhow::Result<Option<ShardPlan>> {
     let Some(shard) = args.shard else { return Ok(None) };
-    if stdout().is_terminal() {
-        let problem = tr!(
-            "--shard {shard}: the output is a file for `chumoku join`, not for a terminal: redirect it, as in … --shard {shard} > shard-{}",
-            "--shard {shard}: 分割した結果はそのまま読むものではなく、`chumoku join` に渡すものです。… --shard {shard} > shard-{} のように\
+    refuse_if!(
+        stdout().is_terminal(),
+        "--shard {shard}: the output is a file for `chumoku join`, not for a terminal: redirect it, as in … --shard {shard} > shard-{}",
+        "--shard {shard}: 分割した結果はそのまま読むものではなく、`chumoku join` に渡すものです。… --shard {shard} > shard-{} のように\
              ファイルに書き出してください",
-            shard.index
-        );
-        return Err(UsageError(problem).into());
-    }
+        shard.index
+    );
     let run = ShardRun {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         model: model_fingerprint(&args.model)?,

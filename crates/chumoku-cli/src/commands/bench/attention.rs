@@ -32,14 +32,12 @@ struct BenchShape {
 impl BenchShape {
     fn new(args: &BenchAttentionArgs) -> Result<BenchShape> {
         let kv_heads = args.kv_heads.unwrap_or(args.heads);
-        if !args.heads.is_multiple_of(kv_heads) {
-            let problem = tr!(
-                "--kv-heads: expected a divisor of the {} heads of queries, got {kv_heads}",
-                "--kv-heads: クエリのヘッド数 {} の約数が必要ですが、{kv_heads} です",
-                args.heads
-            );
-            return Err(UsageError(problem).into());
-        }
+        refuse_if!(
+            !args.heads.is_multiple_of(kv_heads),
+            "--kv-heads: expected a divisor of the {} heads of queries, got {kv_heads}",
+            "--kv-heads: クエリのヘッド数 {} の約数が必要ですが、{kv_heads} です",
+            args.heads
+        );
         Ok(BenchShape {
             batch: args.batch,
             heads: args.heads,

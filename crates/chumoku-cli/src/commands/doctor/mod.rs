@@ -10,11 +10,11 @@ use crate::args::DoctorArgs;
 use crate::data::read_options;
 use crate::output::OutputPath;
 use crate::progress::print_status;
-use crate::{ExitCode, UsageError, threads};
+use crate::{ExitCode, threads};
+use chumoku::Error;
 use chumoku::data::{SkippedRows, looks_multi_label};
 use chumoku::doctor::{DoctorInput, DoctorOptions, DoctorTexts, examine};
 use chumoku::lang::lang;
-use chumoku::{Error, tr};
 use chumoku_view::doctor_to_html;
 use std::cell::Cell;
 use std::io::{Write, stdout};
@@ -72,12 +72,11 @@ fn output_paths(folder: &OutputPath, force: bool) -> anyhow::Result<[OutputPath;
     let places = [TABLE, PAGE].map(|name| folder.join(name));
     if let Some(there) = places.iter().find(|place| place.as_path().exists()).filter(|_| !force) {
         // The user may have edited the file.
-        let problem = tr!(
+        refuse!(
             "{}: already exists; name another folder with --out, or replace it with --force",
             "{}: すでにあります。--out で別のフォルダを指定するか、--force で置き換えてください",
             there.display()
         );
-        return Err(UsageError(problem).into());
     }
     if folder.as_path().is_dir() {
         places.iter().try_for_each(OutputPath::check)?;
@@ -89,13 +88,12 @@ fn read_data(args: &DoctorArgs) -> anyhow::Result<DoctorInput> {
     let options = read_options(&args.reading, true)?;
     if let Some(why) = looks_multi_label(&args.data, &options)?.filter(|_| args.reading.label.is_none()) {
         let path = args.data.display();
-        let problem = tr!(
+        refuse!(
             "{path}: the texts have several labels each ({why}), but doctor needs one class per text; name the column of \
              the class with --label",
             "{path}: 1 つのテキストに複数のラベルがあります（{why}）。doctor が調べるのは 1 テキスト 1 クラスのデータです。クラスの列を \
              --label で指定してください"
         );
-        return Err(UsageError(problem).into());
     }
     let mut given = DoctorInput::read(&args.data, &options)?;
     report_data(&given.dataset.description, &given.dataset.skipped);

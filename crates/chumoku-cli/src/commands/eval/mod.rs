@@ -46,15 +46,15 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     if args.pictures.is_any_given() && !matches!(kind, ModelKind::Classifier | ModelKind::Ngrams) {
         return Err(picture_unavailable().into());
     }
-    if args.thresholds.is_given()
-        && matches!(kind, ModelKind::Tagger | ModelKind::Translator | ModelKind::Autoencoder | ModelKind::LanguageModel)
-    {
-        return Err(UsageError(tr!(
-            "--threshold, --precision-at-least: this model predicts no classes; leave them out",
-            "--threshold、--precision-at-least: このモデルはクラスを答えません。指定を外してください"
-        ))
-        .into());
-    }
+    refuse_if!(
+        args.thresholds.is_given()
+            && matches!(
+                kind,
+                ModelKind::Tagger | ModelKind::Translator | ModelKind::Autoencoder | ModelKind::LanguageModel
+            ),
+        "--threshold, --precision-at-least: this model predicts no classes; leave them out",
+        "--threshold、--precision-at-least: このモデルはクラスを答えません。指定を外してください"
+    );
     if !matches!(kind, ModelKind::Classifier | ModelKind::Ngrams) {
         columns::required_columns(&[], &args.set)?;
     }

@@ -2,6 +2,7 @@
 
 use super::model::{AttentionModel, Explainer};
 use super::{alignment_figure, attention_flag, figure, layer_and_head_in, layer_and_head_in_alignment, ngrams, tagger};
+use crate::ExitCode;
 use crate::answers::stream::open_rows;
 use crate::args::{DataFormat, ExplainArgs, ExplainView};
 use crate::data::columns::{report_missing, required_columns, text_with_values};
@@ -10,7 +11,6 @@ use crate::models::{load, model_name, require_attention};
 use crate::output::OutputPath;
 use crate::pictures::OutputFiles;
 use crate::progress::RowProgress;
-use crate::{ExitCode, UsageError};
 use anyhow::Context;
 use chumoku::data::DataError;
 use chumoku::explain::InnerSteps;
@@ -60,26 +60,22 @@ fn read_texts(
         };
         texts.push((record.line, text));
     }
-    if texts.is_empty() {
-        let problem = tr!(
-            "{}: the file has no texts; expected one per line",
-            "{}: テキストがありません。1 行に 1 つ書いてください",
-            input.display()
-        );
-        return Err(UsageError(problem).into());
-    }
+    refuse_if!(
+        texts.is_empty(),
+        "{}: the file has no texts; expected one per line",
+        "{}: テキストがありません。1 行に 1 つ書いてください",
+        input.display()
+    );
     Ok(texts)
 }
 
 /// Draws a picture for each line of a file.
 pub(super) fn run(args: &ExplainArgs, input: &Path, lang: Lang) -> anyhow::Result<ExitCode> {
-    if !args.pictures.is_any_given() {
-        let problem = tr!(
-            "--input draws pictures: name their folder with --png, --svg or --pdf; or give --json - for numbers",
-            "--input は図を描きます。出力先のフォルダを --png、--svg、--pdf で指定するか、数値には --json - を指定してください"
-        );
-        return Err(UsageError(problem).into());
-    }
+    refuse_if!(
+        !args.pictures.is_any_given(),
+        "--input draws pictures: name their folder with --png, --svg or --pdf; or give --json - for numbers",
+        "--input は図を描きます。出力先のフォルダを --png、--svg、--pdf で指定するか、数値には --json - を指定してください"
+    );
     let kind = ModelKind::from_folder(&args.model)?;
     match (kind, attention_flag(args)) {
         (ModelKind::Tagger, _) | (ModelKind::Ngrams, None) => {}

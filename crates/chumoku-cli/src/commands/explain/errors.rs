@@ -1,6 +1,7 @@
 //! Implements `chumoku explain --errors`: the most confident wrong answers, grouped by the words that caused them.
 
 use super::model::ExplainProgress;
+use crate::ExitCode;
 use crate::args::{ExplainArgs, ReadArgs};
 use crate::data::columns::{report_unread, required_columns};
 use crate::data::{load_label_rows, load_number_rows, pairs, read_options};
@@ -8,24 +9,22 @@ use crate::models::{load, model_name};
 use crate::pictures::OutputFiles;
 use crate::progress::print_status;
 use crate::terminal::terminal_options;
-use crate::{ExitCode, UsageError};
 use chumoku::data::{Example, MultiLabelExample, ReadOptions, ScoreExample, load_labeled};
 use chumoku::explain::{ErrorOptions, shorten_numbers};
-use chumoku::{Lang, ModelKind, Predictor, UnreadableValues, tr};
+use chumoku::{Lang, ModelKind, Predictor, UnreadableValues};
 use chumoku_view::{errors_to_html, render_errors};
 use std::io::{Write, stdout};
 use std::path::Path;
 
 pub(super) fn run(args: &ExplainArgs, file: Option<&Path>, lang: Lang) -> anyhow::Result<ExitCode> {
     let Some(file) = file else {
-        let problem = tr!(
+        refuse!(
             "--errors: name a file of labeled rows, as `chumoku explain {} --errors test.csv`; a model folder does not contain the \
              rows it was tested on",
             "--errors: ラベルの付いたファイルを `chumoku explain {} --errors test.csv` のように指定してください。モデルのフォルダには評価に\
              使った行が含まれていません",
             args.model.display()
         );
-        return Err(UsageError(problem).into());
     };
     let name = model_name(&args.model);
     let options = ErrorOptions { name: &name, top: args.error_args.top(), method: args.method.into() };
@@ -63,13 +62,12 @@ fn load_predictor(args: &ExplainArgs) -> anyhow::Result<Predictor<'static>> {
     let kind = ModelKind::from_folder(&args.model)?;
     if !matches!(kind, ModelKind::Ngrams | ModelKind::Classifier) {
         let what = kind.describe();
-        return Err(UsageError(tr!(
+        refuse!(
             "--errors: only for models that predict classes, labels or numbers; this model is {what}. `chumoku eval` shows the scores of its \
              answers",
             "--errors: クラス、複数のラベル、数値を答えるモデルで使えます。このモデルは{what}です。予測の評価は `chumoku eval` で\
              表示できます"
-        ))
-        .into());
+        );
     }
     Ok(load::predictor(&args.model, args.precision)?)
 }

@@ -2,12 +2,12 @@
 
 use super::model::AttentionModel;
 use super::print_json_or_text;
+use crate::ExitCode;
 use crate::answers::stream::open_rows;
 use crate::args::{ExplainArgs, ReadArgs};
 use crate::data::columns::required_columns;
 use crate::models::require_attention;
 use crate::report::{fit, wrap};
-use crate::{ExitCode, UsageError};
 use chumoku::explain::{Faithfulness, MeanInterval, MethodFaithfulness, shorten_numbers};
 use chumoku::{Lang, tr};
 use std::fmt::Write as _;
@@ -19,12 +19,11 @@ pub(super) fn run(args: &ExplainArgs, input: &Path, lang: Lang) -> anyhow::Resul
     let model = match AttentionModel::load(&args.model, args.precision)? {
         AttentionModel::Classifier(model) => model,
         _ => {
-            let problem = tr!(
+            refuse!(
                 "--faithfulness: only for classifiers; this model is {}; name the folder of a classifier",
                 "--faithfulness: 分類モデルで使えます。このモデルは{}です。分類モデルのフォルダを指定してください",
                 kind.describe()
             );
-            return Err(UsageError(problem).into());
         }
     };
     let reads_pairs = model.config().reads_pairs();

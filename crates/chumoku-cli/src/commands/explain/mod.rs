@@ -42,13 +42,11 @@ use std::io::{Write, stdout};
 /// Returns the requested layer and head, counted from 0, after checking them against the model's.
 fn layer_and_head(args: &ExplainArgs, [layers, heads]: [usize; 2], default: [usize; 2]) -> anyhow::Result<[usize; 2]> {
     let [layer, head] = [args.layer.unwrap_or(default[0]), args.head.unwrap_or(default[1])];
-    if layer > layers || head > heads {
-        let problem = tr!(
-            "--layer {layer} --head {head}: this model has layers 1 to {layers} and heads 1 to {heads}",
-            "--layer {layer} --head {head}: このモデルの層は 1〜{layers}、ヘッドは 1〜{heads} です"
-        );
-        return Err(UsageError(problem).into());
-    }
+    refuse_if!(
+        layer > layers || head > heads,
+        "--layer {layer} --head {head}: this model has layers 1 to {layers} and heads 1 to {heads}",
+        "--layer {layer} --head {head}: このモデルの層は 1〜{layers}、ヘッドは 1〜{heads} です"
+    );
     Ok([layer - 1, head - 1])
 }
 
@@ -74,23 +72,21 @@ fn layer_and_head_in_classifier(model: &TextClassifier, args: &ExplainArgs) -> a
     }
     let (noun, sizes) = (network_name(body.kind()), network_sizes(body, chumoku::lang::lang()));
     if let Some(flag) = attention_flag(args) {
-        let problem = tr!(
+        refuse!(
             "{flag}: this model is a recurrent network, {noun} ({sizes}), and has no attention to show; the effect of each \
              word is shown without {flag}, by --view effects and by --json",
             "{flag}: このモデルは再帰型ネットワーク {noun}（{sizes}）で、表示できるアテンションがありません。各語の影響は {flag} なしの\
              表示、--view effects、--json にあります"
         );
-        return Err(UsageError(problem).into());
     }
     let residual_flags = [("--lens", args.lens), ("--patch", args.patch.is_some())];
     if let Some((flag, _)) = residual_flags.into_iter().find(|(_, is_given)| *is_given) {
-        let problem = tr!(
+        refuse!(
             "{flag}: only for transformers; this model is a recurrent network, {noun} ({sizes}), and has no residual stream to \
              read; leave {flag} out",
             "{flag}: トランスフォーマーで使えます。このモデルは再帰型ネットワーク {noun}（{sizes}）で、読むべき残差ストリームがありません。\
              {flag} を外してください"
         );
-        return Err(UsageError(problem).into());
     }
     if args.view.is_some() {
         return Ok([0, 0]);
@@ -156,18 +152,17 @@ pub(crate) fn run(mut args: ExplainArgs) -> anyhow::Result<ExitCode> {
 
 /// Refuses patching and the logit lens for models without them, and patching without a text.
 fn check_patching(args: &ExplainArgs, kind: ModelKind) -> Result<(), UsageError> {
-    if args.patch.as_ref().is_some_and(|other| other.trim().is_empty()) {
-        return Err(UsageError(tr!(
-            "--patch: the other text is empty; give a text to compare with, or leave --patch out",
-            "--patch: もう一方のテキストが空です。比べるテキストを指定するか、--patch を外してください"
-        )));
-    }
+    refuse_if!(
+        args.patch.as_ref().is_some_and(|other| other.trim().is_empty()),
+        "--patch: the other text is empty; give a text to compare with, or leave --patch out",
+        "--patch: もう一方のテキストが空です。比べるテキストを指定するか、--patch を外してください"
+    );
     if args.generate.is_some() && kind != ModelKind::LanguageModel {
         let what = kind.describe();
-        return Err(UsageError(tr!(
+        refuse!(
             "--generate: only for language models; this model is {what}; leave --generate out",
             "--generate: 言語モデルで使えます。このモデルは{what}です。--generate を外してください"
-        )));
+        );
     }
     let flag = match kind {
         ModelKind::Ngrams | ModelKind::Encoder if args.patch.is_some() => "--patch",
@@ -282,14 +277,12 @@ fn layer_and_head_in_alignment(alignment: &Alignment, args: &ExplainArgs) -> any
 
 /// Explains where a translation comes from.
 fn explain_translation(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
-    if args.compares() {
-        let problem = tr!(
-            "--compare-text, --compare-head, --compare-model: only classifiers, language models and encoders can show \
+    refuse_if!(
+        args.compares(),
+        "--compare-text, --compare-head, --compare-model: only classifiers, language models and encoders can show \
              differences",
-            "--compare-text、--compare-head、--compare-model: 差を表示できるのは分類モデル、言語モデル、エンコーダーです"
-        );
-        return Err(UsageError(problem).into());
-    }
+        "--compare-text、--compare-head、--compare-model: 差を表示できるのは分類モデル、言語モデル、エンコーダーです"
+    );
     columns::required_columns(&[], &args.set)?;
     let model = load::translator(&args.model, args.precision)?;
     let aligned = args.aligned_tokens();
@@ -356,11 +349,10 @@ fn figure(args: &ExplainArgs, e: &Explanation, [layer, head]: [usize; 2], lang: 
             for (flag, given) in [("--query", args.query), ("--key", args.key)] {
                 if given.is_some_and(|given| given > tokens) {
                     let given = given.unwrap_or_default();
-                    let problem = tr!(
+                    refuse!(
                         "{flag} {given}: the text has tokens 1 to {tokens}",
                         "{flag} {given}: テキストのトークンは 1〜{tokens} です"
                     );
-                    return Err(UsageError(problem).into());
                 }
             }
             let query = args.query.unwrap_or(tokens) - 1;
@@ -396,12 +388,11 @@ fn alignment_figure(
             None => a.grid(true, lang),
             Some(HeadOrder::Layer) => a.grid(false, lang),
             Some(_) => {
-                let problem = tr!(
+                refuse!(
                     "--sort: a translator's heads can be sorted by how well they align, or by place; the page has more \
                      orders",
                     "--sort: 翻訳モデルのヘッドは対応付けの良さか位置（place）の順に並びます。ほかの順はページ（--html）にあります"
                 );
-                return Err(UsageError(problem).into());
             }
         },
         ExplainView::Depth
@@ -409,12 +400,11 @@ fn alignment_figure(
         | ExplainView::Rollout
         | ExplainView::Effects
         | ExplainView::Curves => {
-            let problem = tr!(
+            refuse!(
                 "--view: a translator's cross-attention has the views heatmap, lines and grid; `chumoku trace` shows \
                  its numbers",
                 "--view: 翻訳モデルのクロスアテンションには heatmap、lines、grid があります。数値は `chumoku trace` で表示できます"
             );
-            return Err(UsageError(problem).into());
         }
     })
 }
@@ -455,10 +445,11 @@ fn compare(
     place: [usize; 2],
     lang: Lang,
 ) -> anyhow::Result<ExitCode> {
-    if args.view.is_some_and(|view| view != ExplainView::Heatmap) {
-        let problem = tr!("--view: a difference is shown as a heatmap", "--view: 差は heatmap だけで表示できます");
-        return Err(UsageError(problem).into());
-    }
+    refuse_if!(
+        args.view.is_some_and(|view| view != ExplainView::Heatmap),
+        "--view: a difference is shown as a heatmap",
+        "--view: 差は heatmap だけで表示できます"
+    );
     let reads_pairs = explain.model.reads_pairs();
     // The other text gets the same column values.
     let given = explanation.full_row();
@@ -475,47 +466,39 @@ fn compare(
         None => explain.explain(text, &steps)?,
         Some(folder) => {
             let (model, name) = (AttentionModel::load(folder, args.precision)?, model_name(folder));
-            if model.reads_pairs() != reads_pairs {
-                let problem = tr!(
-                    "--compare-model: {name} and the model do not read the same number of texts; name a model that matches",
-                    "--compare-model: {name} が一度に読むテキストの数が異なります。同じ数を読むモデルを指定してください"
-                );
-                return Err(UsageError(problem).into());
-            }
+            refuse_if!(
+                model.reads_pairs() != reads_pairs,
+                "--compare-model: {name} and the model do not read the same number of texts; name a model that matches",
+                "--compare-model: {name} が一度に読むテキストの数が異なります。同じ数を読むモデルを指定してください"
+            );
             let names =
                 |columns: &[FeatureColumn]| columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
-            if names(model.columns()) != names(explain.model.columns()) {
-                let problem = tr!(
-                    "--compare-model: {name} does not read the same feature columns; name a model that does",
-                    "--compare-model: {name} が読むテキスト以外の列が異なります。同じ列を読むモデルを指定してください"
-                );
-                return Err(UsageError(problem).into());
-            }
+            refuse_if!(
+                names(model.columns()) != names(explain.model.columns()),
+                "--compare-model: {name} does not read the same feature columns; name a model that does",
+                "--compare-model: {name} が読むテキスト以外の列が異なります。同じ列を読むモデルを指定してください"
+            );
             let (target, method, label) = (args.target.as_deref(), args.method, args.of_label.as_deref());
             Explainer { model: &model, target, name, method, label }.explain(text, &steps)?
         }
     };
-    if other.layers == 0 {
-        let problem = tr!(
-            "--compare-model: {} is a recurrent network and has no attention to compare; name a transformer",
-            "--compare-model: {} は再帰型ネットワークで、比べるアテンションがありません。トランスフォーマーを指定してください",
-            other.model
-        );
-        return Err(UsageError(problem).into());
-    }
+    refuse_if!(
+        other.layers == 0,
+        "--compare-model: {} is a recurrent network and has no attention to compare; name a transformer",
+        "--compare-model: {} は再帰型ネットワークで、比べるアテンションがありません。トランスフォーマーを指定してください",
+        other.model
+    );
     let [layer, head] = args.compare_head.unwrap_or(place);
-    if layer >= other.layers || head >= other.heads {
-        let problem = tr!(
-            "layer {}, head {}: {} has layers 1 to {} and heads 1 to {}; name another with --compare-head",
-            "層 {}、ヘッド {}: {} の層は 1〜{}、ヘッドは 1〜{} です。--compare-head で別のものを指定してください",
-            layer + 1,
-            head + 1,
-            other.model,
-            other.layers,
-            other.heads
-        );
-        return Err(UsageError(problem).into());
-    }
+    refuse_if!(
+        layer >= other.layers || head >= other.heads,
+        "layer {}, head {}: {} has layers 1 to {} and heads 1 to {}; name another with --compare-head",
+        "層 {}、ヘッド {}: {} の層は 1〜{}、ヘッドは 1〜{} です。--compare-head で別のものを指定してください",
+        layer + 1,
+        head + 1,
+        other.model,
+        other.layers,
+        other.heads
+    );
     let of = |lang| explanation.difference(place, &other, [layer, head], lang);
     let figure = of(lang)?;
     let page = || Ok(figures_to_html(&figure.title, &[[of(Lang::En)?, of(Lang::Ja)?]], lang));

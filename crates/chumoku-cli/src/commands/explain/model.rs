@@ -37,12 +37,11 @@ impl AttentionModel {
             ModelKind::LanguageModel => AttentionModel::Generator(load::generator(folder, precision)?),
             ModelKind::Encoder => AttentionModel::Encoder(load::embedder(folder, precision)?),
             ModelKind::Translator => {
-                let problem = tr!(
+                refuse!(
                     "{}: expected a classifier, a language model or an encoder, found a translator",
                     "{}: 分類モデル、言語モデル、エンコーダーのいずれかが必要ですが、翻訳モデルです",
                     folder.display()
                 );
-                return Err(UsageError(problem).into());
             }
             // Loading fails with a message for any other kind of model.
             _ => AttentionModel::Classifier(load::classifier(folder, precision)?),

@@ -9,7 +9,7 @@ use crate::models::{load, model_name};
 use crate::{ExitCode, UsageError};
 use chumoku::answers::{AnswerFormat, ModelInputs, insert_text};
 use chumoku::explain::{InnerSteps, json_number, shorten_numbers};
-use chumoku::{Estimate, ModelKind, NgramClassifier, tr};
+use chumoku::{Estimate, ModelKind, NgramClassifier};
 use chumoku_view::Explanation;
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -25,12 +25,11 @@ enum RowModel {
 
 /// Checks that the output is JSON on standard output, without pictures.
 pub(super) fn check(args: &ExplainArgs) -> Result<(), UsageError> {
-    if args.pictures.is_any_given() || args.json.as_ref().is_some_and(|path| !path.is_standard_output()) {
-        return Err(UsageError(tr!(
-            "--json with --input writes one object per row to standard output, and no pictures: give --json - alone",
-            "--input と --json の組み合わせは、行ごとに 1 つのオブジェクトを標準出力に書き、図は描きません。--json - だけを指定してください"
-        )));
-    }
+    refuse_if!(
+        args.pictures.is_any_given() || args.json.as_ref().is_some_and(|path| !path.is_standard_output()),
+        "--json with --input writes one object per row to standard output, and no pictures: give --json - alone",
+        "--input と --json の組み合わせは、行ごとに 1 つのオブジェクトを標準出力に書き、図は描きません。--json - だけを指定してください"
+    );
     Ok(())
 }
 
@@ -40,11 +39,10 @@ pub(super) fn row_explainer(args: &ExplainArgs) -> anyhow::Result<(RowAnswers<'s
     let model = match ModelKind::from_folder(&args.model)? {
         ModelKind::Ngrams => RowModel::Ngrams(load::ngrams(&args.model, args.precision)?),
         ModelKind::Translator => {
-            let problem = tr!(
+            refuse!(
                 "--input with --json: not available for translators; leave --json out to draw pictures, or give one text",
                 "--input と --json: 訳文の説明は 1 文ずつか、図だけです。--json を外すか、テキストを 1 つ指定してください"
             );
-            return Err(UsageError(problem).into());
         }
         _ => RowModel::Network(AttentionModel::load(&args.model, args.precision)?),
     };

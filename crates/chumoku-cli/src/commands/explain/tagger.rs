@@ -33,22 +33,20 @@ fn check(args: &ExplainArgs, has_attention: bool) -> anyhow::Result<()> {
     ];
     let other = others.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag);
     if let Some(flag) = other {
-        let problem = tr!(
+        refuse!(
             "{flag}: not available for taggers, which show the effects of words and features on their spans and, with a network, \
              attention; leave it out",
             "{flag}: 単語にラベルを付けるモデルでは使えません。示すのは、語と特徴がスパンに与える影響と、ネットワークがあればそのアテンションです。\
              指定を外してください"
         );
-        return Err(UsageError(problem).into());
     }
     let steps = [("--lens", args.lens), ("--patch", args.patch.is_some())].into_iter().find(|(_, is_given)| *is_given);
     let flag = attention_flag(args).or(steps.map(|(flag, _)| flag));
     if let (Some(flag), false) = (flag, has_attention) {
-        let problem = tr!(
+        refuse!(
             "{flag}: this tagger has no network and no attention; taggers trained with --from have. Leave {flag} out",
             "{flag}: このモデルは条件付き確率場だけで、アテンションがありません。--from で学習したモデルにはあります。{flag} を外してください"
         );
-        return Err(UsageError(problem).into());
     }
     columns::required_columns(&[], &args.set)?;
     Ok(())

@@ -18,7 +18,7 @@ use crate::args::{PredictArgs, ReadArgs};
 use crate::data::{columns, pairs};
 use crate::models::load::report_threshold;
 use crate::progress::print_status;
-use crate::{ExitCode, UsageError, threads};
+use crate::{ExitCode, threads};
 use chumoku::answers::{AbstentionReason, Answer, AnswerDecision, ModelInputs, RowPredictor, load_predictor};
 use chumoku::lang::sanitize;
 use chumoku::{ModelKind, UnreadableValues, row, tr};
@@ -34,13 +34,11 @@ struct PredictSetup {
 /// Loads the model, checks that the flags suit it, and reports its abstention thresholds. If `each_label` is set,
 /// multi-label models answer with objects.
 fn load_checked(args: &PredictArgs, each_label: bool) -> anyhow::Result<PredictSetup> {
-    if args.html.is_some() {
-        let problem = tr!(
-            "--html: only available for taggers; use chumoku explain --html for other models",
-            "--html: このページを書けるのは、スパンを示すモデルだけです。ほかのモデルの答えは chumoku explain --html で表示できます"
-        );
-        return Err(UsageError(problem).into());
-    }
+    refuse_if!(
+        args.html.is_some(),
+        "--html: only available for taggers; use chumoku explain --html for other models",
+        "--html: このページを書けるのは、スパンを示すモデルだけです。ほかのモデルの答えは chumoku explain --html で表示できます"
+    );
     let mut options = args.options();
     let load = || Ok(load_predictor(&args.model, &options, &mut report_threshold)?);
     let (model, shard) = shard::load_with_shard(args, load)?;

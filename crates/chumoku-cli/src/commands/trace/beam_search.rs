@@ -3,9 +3,9 @@
 use super::write_figure;
 use crate::args::{TraceArgs, TraceFormat};
 use crate::models::{load, model_name};
-use crate::{ExitCode, UsageError, threads};
+use crate::{ExitCode, threads};
 use chumoku::explain::shorten_numbers;
-use chumoku::{ModelKind, TranslateOptions, tr};
+use chumoku::{ModelKind, TranslateOptions};
 use chumoku_view::beam_figure;
 use std::path::Path;
 
@@ -13,13 +13,11 @@ use std::path::Path;
 const DEFAULT_STEPS: usize = 8;
 
 pub(super) fn run(args: &TraceArgs, beam: usize, (folder, text): (&Path, &str)) -> anyhow::Result<ExitCode> {
-    if !matches!(args.format(), TraceFormat::Text | TraceFormat::Html | TraceFormat::Json) {
-        let problem = tr!(
-            "--format: expected text, html or json for the tree of a beam search; --svg also draws it",
-            "--format: ビームサーチの木の形式は text、html、json です。図は --svg で書き出せます"
-        );
-        return Err(UsageError(problem).into());
-    }
+    refuse_if!(
+        !matches!(args.format(), TraceFormat::Text | TraceFormat::Html | TraceFormat::Json),
+        "--format: expected text, html or json for the tree of a beam search; --svg also draws it",
+        "--format: ビームサーチの木の形式は text、html、json です。図は --svg で書き出せます"
+    );
     threads::start_pool(None)?;
     let name = model_name(folder);
     let mut options = TranslateOptions::default();
@@ -35,19 +33,17 @@ pub(super) fn run(args: &TraceArgs, beam: usize, (folder, text): (&Path, &str)) 
             args.steps.unwrap_or(DEFAULT_STEPS),
         )?,
         ModelKind::Translator => {
-            let problem = tr!(
+            refuse!(
                 "--steps: only for language models, because translations end by themselves; leave --steps out",
                 "--steps: 言語モデルだけで使えます。翻訳は自動的に終わるので、--steps を外してください"
             );
-            return Err(UsageError(problem).into());
         }
         kind => {
-            let problem = tr!(
+            refuse!(
                 "--beam: only for translators and language models; this model is {}",
                 "--beam: 翻訳モデルか言語モデルで使えます。このモデルは{}です",
                 kind.describe()
             );
-            return Err(UsageError(problem).into());
         }
     };
     let json = || anyhow::Ok(shorten_numbers(serde_json::to_value(&tree)?));

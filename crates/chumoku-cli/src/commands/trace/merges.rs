@@ -1,9 +1,9 @@
 //! Implements `chumoku trace --tokens`: how byte-pair encoding splits a text.
 
 use super::write_output;
+use crate::ExitCode;
 use crate::args::{TraceArgs, TraceFormat};
 use crate::report::wrap;
-use crate::{ExitCode, UsageError};
 use chumoku::explain::merges_of;
 use chumoku::lang::show_controls;
 use chumoku::text::MergedWord;
@@ -13,13 +13,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 pub(super) fn run(args: &TraceArgs, folder: &Path, text: &str) -> anyhow::Result<ExitCode> {
-    if !matches!(args.format(), TraceFormat::Text | TraceFormat::Json) {
-        let problem = tr!(
-            "--format: expected text or json for the merges of a tokenizer",
-            "--format: トークナイザーのマージの形式は text と json です"
-        );
-        return Err(UsageError(problem).into());
-    }
+    refuse_if!(
+        !matches!(args.format(), TraceFormat::Text | TraceFormat::Json),
+        "--format: expected text or json for the merges of a tokenizer",
+        "--format: トークナイザーのマージの形式は text と json です"
+    );
     let words = merges_of(folder, text)?;
     let bytes = match args.format() {
         TraceFormat::Json => format!("{}\n", json!({ "text": text, "words": words })),

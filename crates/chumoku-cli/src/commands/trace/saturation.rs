@@ -1,9 +1,8 @@
 //! Implements `chumoku trace --saturation`: softmax with and without the scale 1/√d_k.
 
 use super::write_figure;
+use crate::ExitCode;
 use crate::args::{TraceArgs, TraceFormat};
-use crate::{ExitCode, UsageError};
-use chumoku::tr;
 use chumoku_view::{SATURATION_WIDTHS, Saturation, SoftmaxState};
 use serde_json::json;
 
@@ -11,13 +10,11 @@ use serde_json::json;
 const SEED: u64 = 1;
 
 pub(super) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
-    if !matches!(args.format(), TraceFormat::Text | TraceFormat::Html | TraceFormat::Json) {
-        let problem = tr!(
-            "--format: expected text, html or json for the saturation of softmax; --svg also draws it",
-            "--format: softmax の飽和の形式は text、html、json です。図は --svg で書き出せます"
-        );
-        return Err(UsageError(problem).into());
-    }
+    refuse_if!(
+        !matches!(args.format(), TraceFormat::Text | TraceFormat::Html | TraceFormat::Json),
+        "--format: expected text, html or json for the saturation of softmax; --svg also draws it",
+        "--format: softmax の飽和の形式は text、html、json です。図は --svg で書き出せます"
+    );
     let found = Saturation::measure(SEED);
     let json = || {
         let state =

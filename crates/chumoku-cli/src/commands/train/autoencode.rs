@@ -1,7 +1,7 @@
 //! Trains an autoencoder.
 
-use super::translate::{report_counts, report_lengths};
-use super::{TrainSession, load_all};
+use super::translate::report_lengths;
+use super::{TrainSession, load_all, load_held_out, report_sizes};
 use crate::ExitCode;
 use crate::args::{BuiltinData, TrainArgs};
 use crate::data::{PRONOUNS_SEED, load_autoencoder_rows, read_options};
@@ -24,7 +24,7 @@ const BOTTLENECK: usize = 32;
 pub(super) fn run(args: &TrainArgs, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let (data, name) = data(args)?;
-    report_counts(["texts", "テキスト"], &data);
+    report_sizes(["texts", "テキスト"], [&data.train, &data.valid, &data.test].map(|part| part.len()));
     report_lengths(&name, &data.train.sources);
     data.notes.iter().for_each(|note| print_status(["note", "注記"], note));
     let session = TrainSession::new(args, ModelKind::Autoencoder, threads, start)?;
@@ -38,8 +38,7 @@ fn data(args: &TrainArgs) -> anyhow::Result<(PairSplit, String)> {
     let Some(path) = &args.data else { return Ok(builtin_texts(args.builtin.unwrap_or(BuiltinData::Pronouns))) };
     let options = read_options(&args.reading, false)?;
     let train = load_all(args, path, [&options; 2], load_autoencoder_rows)?;
-    let valid = args.valid.as_deref().map(|path| load_autoencoder_rows(path, &options)).transpose()?;
-    let test = args.test.as_deref().map(|path| load_autoencoder_rows(path, &options)).transpose()?;
+    let [valid, test] = load_held_out(args, |path| load_autoencoder_rows(path, &options))?;
     let [name, _] = train.names.clone();
     Ok((PairSplit::new(&train, valid.as_ref(), test.as_ref())?, name))
 }

@@ -2,7 +2,8 @@
 
 use super::continued::OldRowSource;
 use super::{
-    TrainSession, check_watch_text, continued, hierarchy, load_all, masked, report_file_differences, report_variants,
+    TrainSession, check_watch_text, continued, hierarchy, load_all, load_held_out, masked, report_file_differences,
+    report_variants,
 };
 use crate::args::{Architecture, BuiltinData, TrainArgs};
 use crate::data::{
@@ -81,20 +82,16 @@ fn with_choice(choice: Option<&str>, advice: &str) -> String {
 
 /// Refuses flags that need a network.
 pub(super) fn check_ngrams(args: &TrainArgs) -> Result<(), UsageError> {
-    if args.epochs.is_some() {
-        let problem = tr!(
-            "--epochs: an n-gram model is not trained in epochs; leave it out",
-            "--epochs: n-gram モデルの学習にエポックはありません。指定を外してください"
-        );
-        return Err(UsageError(problem));
-    }
-    if args.parts.is_some() {
-        let problem = tr!(
-            "--parts: an n-gram model is not trained in batches; leave it out",
-            "--parts: n-gram モデルの学習にバッチはありません。指定を外してください"
-        );
-        return Err(UsageError(problem));
-    }
+    refuse_if!(
+        args.epochs.is_some(),
+        "--epochs: an n-gram model is not trained in epochs; leave it out",
+        "--epochs: n-gram モデルの学習にエポックはありません。指定を外してください"
+    );
+    refuse_if!(
+        args.parts.is_some(),
+        "--parts: an n-gram model is not trained in batches; leave it out",
+        "--parts: n-gram モデルの学習にバッチはありません。指定を外してください"
+    );
     Ok(())
 }
 
@@ -201,13 +198,11 @@ pub(super) fn next_commands(place: &Path, commands: &[String; 2], is_builtin: bo
 fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingData> {
     let options = read_options(&args.reading, true)?;
     let Some(path) = &args.data else {
-        if args.hierarchy.is_some() {
-            return Err(UsageError(tr!(
-                "--hierarchy: the built-in data has two classes and no tree; leave it out, or give a file",
-                "--hierarchy: 内蔵のデータは 2 クラスで、階層はありません。指定を外すか、ファイルを指定してください"
-            ))
-            .into());
-        }
+        refuse_if!(
+            args.hierarchy.is_some(),
+            "--hierarchy: the built-in data has two classes and no tree; leave it out, or give a file",
+            "--hierarchy: 内蔵のデータは 2 クラスで、階層はありません。指定を外すか、ファイルを指定してください"
+        );
         return Ok(match args.builtin {
             Some(BuiltinData::Reviews) => builtin_reviews(),
             Some(BuiltinData::CoinFlips) => builtin_coin_flips(),
@@ -228,8 +223,7 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
     report_variants(dataset.examples.iter().map(|example| example.label.as_str()));
     report_file_differences(args, known, dataset.labels_by_file(), true);
     // Other files may name their columns differently: the same options apply to each.
-    let mut valid = args.valid.as_deref().map(|path| load_class_rows(path, &options)).transpose()?;
-    let mut test = args.test.as_deref().map(|path| load_class_rows(path, &options)).transpose()?;
+    let [mut valid, mut test] = load_held_out(args, |path| load_class_rows(path, &options))?;
     if let Some(known) = known {
         let new = SourceData::new(source, dataset, [valid, test]);
         let read = |path: &Path, options: &ReadOptions, _: &LabelOptions| load_class_rows(path, options);

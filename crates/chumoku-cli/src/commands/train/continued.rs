@@ -35,11 +35,10 @@ pub(super) fn base_model(args: &mut TrainArgs) -> anyhow::Result<Option<(BaseMod
         && let Ok(ModelKind::Translator | ModelKind::Autoencoder) = ModelKind::from_folder(folder)
     {
         let folder = folder.display();
-        return Err(UsageError(tr!(
+        refuse!(
             "--from {folder}: continued training is not available for translators and autoencoders; train a new model on the old and the new rows together",
             "--from {folder}: 翻訳モデルとオートエンコーダーは追加学習できません。元のデータと新しいデータを合わせて、学習し直してください"
-        ))
-        .into());
+        );
     }
     if uses_encoder_only(args, known.as_ref())? {
         args.old.clear();
@@ -49,20 +48,17 @@ pub(super) fn base_model(args: &mut TrainArgs) -> anyhow::Result<Option<(BaseMod
         if args.old.is_empty() {
             return Ok(None);
         }
-        return Err(UsageError(tr!(
+        refuse!(
             "--old: only with a model of classes, labels, numbers or spans that `chumoku train` wrote as --from; leave it out",
             "--old: --from に、自分で学習したクラス・ラベル・数値・スパンのモデルのフォルダを指定したときだけ使えます。指定を外してください"
-        ))
-        .into());
+        );
     };
     let folder = folder.display();
-    if args.data.is_none() {
-        return Err(UsageError(tr!(
-            "--from {folder}: expected new rows for continued training; name a file",
-            "--from {folder}: 追加学習には新しいデータが必要です。ファイルを指定してください"
-        ))
-        .into());
-    }
+    refuse_if!(
+        args.data.is_none(),
+        "--from {folder}: expected new rows for continued training; name a file",
+        "--from {folder}: 追加学習には新しいデータが必要です。ファイルを指定してください"
+    );
     let task = task_of(known.predicts);
     let is_other_task =
         args.task.is_some_and(|requested| requested != task) || args.multi_label.is_given() && task != TaskName::Labels;
@@ -124,13 +120,12 @@ fn uses_encoder_only(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Res
         if is_one && args.old.len() == 1 {
             return Ok(true);
         }
-        return Err(UsageError(tr!(
+        refuse!(
             "--old {ENCODER_ONLY}: only by itself, and only with a model of classes, labels or numbers that `chumoku train` fine-tuned from a pretrained \
              encoder as --from; leave it out",
             "--old {ENCODER_ONLY}: ほかの --old とは使えません。--from に、事前学習済みのエンコーダーから自分で学習したクラス・ラベル・数値のモデルを\
              指定したときだけ使えます。指定を外してください"
-        ))
-        .into());
+        );
     }
     let other = |known: &BaseModel| args.task.is_some_and(|task| task != task_of(known.predicts));
     if !(is_one && args.old.is_empty() && known.is_some_and(other)) {
@@ -181,22 +176,19 @@ pub(super) fn continued_data<D: ReplayData<File: Append>>(
         .into());
     }
     let is_none = |word: &PathBuf| word.as_os_str() == NO_REPLAY;
-    if args.old.len() > 1 && args.old.iter().any(is_none) {
-        return Err(UsageError(tr!(
-            "--old none: conflicts with the files of other --old flags; leave one of the two out",
-            "--old none: ほかのファイルも --old で指定されています。どちらかを外してください"
-        ))
-        .into());
-    }
+    refuse_if!(
+        args.old.len() > 1 && args.old.iter().any(is_none),
+        "--old none: conflicts with the files of other --old flags; leave one of the two out",
+        "--old none: ほかのファイルも --old で指定されています。どちらかを外してください"
+    );
     let path = D::path(&new.train);
     let same = |old: &PathBuf| old.canonicalize().is_ok_and(|old| path.canonicalize().is_ok_and(|new| new == old));
     if let Some(path) = args.old.iter().find(|path| same(path)) {
-        return Err(UsageError(tr!(
+        refuse!(
             "--old {}: also the file of new rows; put the added rows into a separate file",
             "--old {}: 新しいデータと同じファイルです。書き足した行だけを別のファイルにしてください",
             path.display()
-        ))
-        .into());
+        );
     }
     let replays = args.old.first().is_none_or(|word| word.as_os_str() != NO_REPLAY);
     let old = match replays {
@@ -287,25 +279,22 @@ fn old_rows<D: ReplayData<File: Append>>(
     } else if named > 0 {
         let names: Vec<&str> = known.sources.iter().map(|source| source.train.as_str()).collect();
         let names = names.join(lang().pick(", ", "、"));
-        return Err(UsageError(tr!(
+        refuse!(
             "--old: expected one file, or one for each training file of {} ({names}), found {named}",
             "--old: 1 つのファイルか、{} の学習に使ったファイル（{names}）と同じ数が必要ですが、{named} 個あります",
             folder.display()
-        ))
-        .into());
+        );
     }
     let how = tr!(
         "it is needed for replay, so that the model does not forget; name it with --old FILE, or train on the new rows only with --old none",
         "モデルに忘れさせないために必要です。--old でファイルを指定するか、--old none で新しいデータだけから学習してください"
     );
     let folder = folder.display();
-    if sources.is_empty() {
-        return Err(UsageError(tr!(
-            "--from {folder}: the folder does not record its training file; {how}",
-            "--from {folder}: 学習に使ったファイルがフォルダに記録されていません。{how}"
-        ))
-        .into());
-    }
+    refuse_if!(
+        sources.is_empty(),
+        "--from {folder}: the folder does not record its training file; {how}",
+        "--from {folder}: 学習に使ったファイルがフォルダに記録されていません。{how}"
+    );
     let mut data: Option<D> = None;
     let mut before: Option<DataSource> = None;
     for source in sources {
@@ -317,12 +306,11 @@ fn old_rows<D: ReplayData<File: Append>>(
         let held_out = [&source.valid, &source.test].into_iter().flatten().find(|name| !Path::new(name).is_file());
         if let (true, Some(name)) = (given.is_empty() && Path::new(&source.train).is_file(), held_out) {
             let train = &source.train;
-            return Err(UsageError(tr!(
+            refuse!(
                 "--from {folder}: the file of held-out rows {name} is missing; restore it, or give --old {train} to hold out some of its rows \
                  instead",
                 "--from {folder}: 検証・テスト用の {name} がありません。元に戻すか、--old {train} を指定してその一部を代わりに使ってください"
-            ))
-            .into());
+            );
         }
         let read = |name: &str| {
             if given.is_empty() && !Path::new(name).is_file() {
@@ -350,15 +338,14 @@ fn old_rows<D: ReplayData<File: Append>>(
     if given.is_empty() {
         let names: Vec<String> = known.sources.iter().map(|source| source.train.clone()).collect();
         let (joined, flags) = (names.join(lang().pick(", ", "、")), names.join(" --old "));
-        return Err(UsageError(tr!(
+        refuse!(
             "--from {folder}: the rows of {joined} have changed since the model was trained; name a file with the original rows with --old FILE, or use \
              the current ones with --old {flags}, or train on the new rows only with --old none; if new rows were added to the file, put them into a \
              separate file",
             "--from {folder}: {joined} の行が、学習に使ったときから変わっています。元の内容のファイルを --old で指定するか、今の内容でよければ\
              --old {flags} と指定するか、--old none で新しいデータだけから学習してください。新しい行を書き足したときは、新しい行だけを別の\
              ファイルにしてください"
-        ))
-        .into());
+        );
     }
     known.changed_rows_note(&data.sha256()).iter().for_each(|note| print_status(["note", "注記"], note));
     Ok(data)

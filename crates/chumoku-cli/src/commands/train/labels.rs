@@ -1,21 +1,19 @@
 //! Trains a multi-label classifier.
 
-use super::classify::{check_ngrams, next_commands, own_commands};
 use super::continued::OldRowSource;
-use super::{TrainSession, check_watch_text, continued, hierarchy, load_all, report_file_differences, report_variants};
-use crate::args::{Architecture, TrainArgs};
+use super::{
+    Trainers, continued, hierarchy, load_all, load_held_out, report_file_differences, report_sizes, report_variants,
+};
+use crate::ExitCode;
+use crate::args::TrainArgs;
 use crate::data::{load_label_rows, read_options, report_columns};
 use crate::progress::print_status;
 use crate::report::training::{optional_sections, scored_on_heading};
 use crate::report::{abstain_summary, free_lines, labels, paragraph};
-use crate::{ExitCode, UsageError};
 use chumoku::data::{format_thousands, options_for_all_files};
 use chumoku::lang::{lang, sanitize};
-use chumoku::train::{
-    BaseModel, DataSource, LabelScores, SourceData, TrainOutcome, TrainingData, network_name, train_labels,
-    train_ngram_labels,
-};
-use chumoku::{ModelKind, sorting, tr};
+use chumoku::train::{BaseModel, DataSource, LabelScores, SourceData, TrainingData, train_labels, train_ngram_labels};
+use chumoku::{sorting, tr};
 use serde_json::Value;
 use std::io::Write;
 use std::time::Instant;
@@ -24,36 +22,16 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
     let start = Instant::now();
     let data = data(args, known)?;
     report_data(&data);
-    if args.architecture() == Architecture::Ngrams {
-        check_ngrams(args)?;
-        let session = TrainSession::new(args, ModelKind::Ngrams, threads, start)?;
-        let trained = session.train(|training| train_ngram_labels(&data, training))?;
-        let Some(TrainOutcome { metrics, .. }) = trained else { return Ok(session.report_interrupted()) };
-        return session.finish(false, &metrics, |place| {
-            print_summary(&metrics, "", &next_commands(place, &own_commands(place, true, data.reads_pairs()), false))
-        });
-    }
-    check_watch_text(args, &data)?;
-    let session = TrainSession::new(args, ModelKind::Classifier, threads, start)?;
-    let trained = session.train(|training| train_labels(&data, training))?;
-    let Some(outcome) = trained else { return Ok(session.report_interrupted()) };
-    session.finish(outcome.interrupted, &outcome.metrics, |place| {
-        let noun = network_name(outcome.model.config().model.backbone.kind());
-        print_summary(
-            &outcome.metrics,
-            noun,
-            &next_commands(place, &own_commands(place, true, data.reads_pairs()), false),
-        )
-    })
+    let trainers = Trainers { ngrams: train_ngram_labels, ensemble: train_labels };
+    trainers.run(args, &data, (threads, start), print_summary)
 }
 
 fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingData<Vec<u32>>> {
     let Some(path) = &args.data else {
-        let problem = tr!(
+        refuse!(
             "there is no built-in multi-label data: name a file, such as chumoku train tagged.csv --task labels",
             "複数のラベルが付いた内蔵のデータはありません。ファイルを指定してください（例: chumoku train tagged.csv --task labels）"
         );
-        return Err(UsageError(problem).into());
     };
     let options = read_options(&args.reading, false)?;
     let others = [args.valid.as_deref(), args.test.as_deref()];
@@ -70,8 +48,7 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
     }
     report_variants(train.examples.iter().flat_map(|example| &example.labels).map(String::as_str));
     report_file_differences(args, known, train.labels_by_file(), true);
-    let mut valid = args.valid.as_deref().map(|path| load_label_rows(path, &options, &how)).transpose()?;
-    let mut test = args.test.as_deref().map(|path| load_label_rows(path, &options, &how)).transpose()?;
+    let [mut valid, mut test] = load_held_out(args, |path| load_label_rows(path, &options, &how))?;
     if let Some(known) = known {
         let new = SourceData::new(source, train, [valid, test]);
         let old = OldRowSource { options: &options, load: &load_label_rows, built_in: Vec::new() };
@@ -86,11 +63,7 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
 
 /// Reports rows and labels.
 fn report_data(data: &TrainingData<Vec<u32>>) {
-    let (train, valid, test) = (data.train.len(), data.valid.len(), data.test.len());
-    let [train, valid, test] = [train, valid, test].map(format_thousands);
-    let text =
-        tr!("{train} to train on, {valid} to validate, {test} to test", "学習 {train}、検証 {valid}、テスト {test}");
-    print_status(["rows", "行数"], &text);
+    report_sizes(["rows", "行数"], [&data.train, &data.valid, &data.test].map(|rows| rows.len()));
     let mut counts: Vec<(usize, &String)> = data.class_rows().into_iter().zip(&data.labels).collect();
     sorting::sort_by_key(&mut counts, |(n, _)| std::cmp::Reverse(*n));
     let shown: Vec<String> =

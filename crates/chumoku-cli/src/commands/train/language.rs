@@ -1,13 +1,13 @@
 //! Trains a language model.
 
-use super::{TrainSession, load_all};
+use super::{TrainSession, load_all, load_held_out};
+use crate::ExitCode;
 use crate::args::TrainArgs;
 use crate::data::{load_text_documents, read_options};
 use crate::progress::print_status;
 use crate::report::texts::format_language_scores;
 use crate::report::wrap;
 use crate::shell::shell_quoted;
-use crate::{ExitCode, UsageError};
 use chumoku::data::{DocumentSplit, MIN_CHARACTERS, VALIDATION_FRACTION, format_thousands};
 use chumoku::lang::lang;
 use chumoku::sampling::Sampling;
@@ -29,29 +29,25 @@ pub(super) fn run(args: &TrainArgs, threads: usize) -> anyhow::Result<ExitCode> 
 
 pub(super) fn data(args: &TrainArgs) -> anyhow::Result<DocumentSplit> {
     let Some(path) = &args.data else {
-        let problem = tr!(
+        refuse!(
             "there is no built-in data for language models: name a file of text, such as chumoku train book.txt --task lm",
             "言語モデルには内蔵のデータがありません。テキストのファイルを指定してください（例: chumoku train book.txt --task lm）"
         );
-        return Err(UsageError(problem).into());
     };
     let options = read_options(&args.reading, false)?;
     let documents = load_all(args, path, [&options; 2], load_text_documents)?;
     let texts = |path: &Path| Ok::<_, anyhow::Error>(load_text_documents(path, &options)?.texts);
-    let valid = args.valid.as_deref().map(texts).transpose()?;
-    let test = args.test.as_deref().map(texts).transpose()?;
+    let [valid, test] = load_held_out(args, texts)?;
     let characters: usize = documents.texts.iter().map(|text| text.chars().count()).sum();
-    if characters < MIN_CHARACTERS {
-        let problem = tr!(
-            "{}: read as plain text for a language model: expected at least {} characters, found \
+    refuse_if!(
+        characters < MIN_CHARACTERS,
+        "{}: read as plain text for a language model: expected at least {} characters, found \
              {characters}; for a classifier, name a file of labeled texts (CSV, TSV, JSONL, fastText lines)",
-            "{}: 言語モデルが続きを書くプレーンテキストとみなしました。{} 文字以上が必要ですが、{characters} 文字です。分類モデルには\
+        "{}: 言語モデルが続きを書くプレーンテキストとみなしました。{} 文字以上が必要ですが、{characters} 文字です。分類モデルには\
              ラベル付きのテキスト（CSV、TSV、JSONL、fastText 形式の行）を指定してください",
-            path.display(),
-            format_thousands(MIN_CHARACTERS)
-        );
-        return Err(UsageError(problem).into());
-    }
+        path.display(),
+        format_thousands(MIN_CHARACTERS)
+    );
     let mut parts = documents.split(0, if valid.is_some() { 0.0 } else { VALIDATION_FRACTION }, 0.0);
     print_status(["parts", "内訳"], &parts.description);
     parts.valid = valid.unwrap_or(parts.valid);

@@ -1,13 +1,13 @@
 //! Pretrains an encoder on unlabeled text.
 
 use super::{TrainSession, language};
+use crate::ExitCode;
 use crate::args::TrainArgs;
 use crate::data::{load_text_documents, read_options};
 use crate::output::OutputPath;
 use crate::progress::{format_duration, print_status};
 use crate::report::{fit, wrap};
 use crate::shell::shell_quoted;
-use crate::{ExitCode, UsageError};
 use chumoku::data::{DocumentSplit, VALIDATION_FRACTION, format_thousands};
 use chumoku::lang::lang;
 use chumoku::train::{FillExample, MaskedOutcome, MaskedScores, OutputFolder, TrainingData, pretrain};
@@ -18,13 +18,11 @@ use std::time::Instant;
 
 pub(super) fn run(args: &TrainArgs, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
-    if args.data.is_none() {
-        let problem = tr!(
-            "there is no built-in data for pretraining: name a file, such as chumoku train texts.txt --task mlm",
-            "事前学習用の内蔵データはありません。テキストのファイルを指定してください（例: chumoku train texts.txt --task mlm）"
-        );
-        return Err(UsageError(problem).into());
-    }
+    refuse_if!(
+        args.data.is_none(),
+        "there is no built-in data for pretraining: name a file, such as chumoku train texts.txt --task mlm",
+        "事前学習用の内蔵データはありません。テキストのファイルを指定してください（例: chumoku train texts.txt --task mlm）"
+    );
     let data = language::data(args)?;
     let session = TrainSession::new(args, ModelKind::Encoder, threads, start)?;
     let trained = session.train(|training| pretrain(&data, training))?;

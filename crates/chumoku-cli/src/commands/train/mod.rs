@@ -27,7 +27,7 @@ pub(super) mod translate;
 mod tune;
 
 use crate::args::{Architecture, BuiltinData, TaskName, TokenUnit, TrainArgs, file_flag_error};
-use crate::data::{pairs, read_options};
+use crate::data::{pairs, read_options, report_sizes};
 use crate::output::OutputPath;
 use crate::progress::{TrainProgress, format_duration, print_status};
 use crate::report::training::last_epoch_note;
@@ -40,10 +40,14 @@ use chumoku::data::{
 use chumoku::film::WatchedText;
 use chumoku::output::check_folder_writable;
 use chumoku::signals::{Shutdown, ShutdownSignals};
-use chumoku::train::{BaseModel, DataSource, Freeze, OutputFolder, TrainEvent, TrainOptions, Training, TrainingData};
-use chumoku::{ModelKind, has_checkpoints, tr};
+use chumoku::train::{
+    BaseModel, DataSource, Freeze, OutputFolder, TrainEvent, TrainOptions, TrainOutcome, Training, TrainingData,
+    network_name,
+};
+use chumoku::{ModelKind, NgramClassifier, TextClassifier, has_checkpoints, tr};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
+use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -71,102 +75,79 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     if args.data.is_none() && matches!(task, TaskName::Classify | TaskName::Translate | TaskName::Autoencode) {
         check_no_file(args)?;
     }
-    if args.bottleneck.is_some() && task != TaskName::Autoencode {
-        let problem = tr!(
-            "--bottleneck: only for autoencoders; leave it out, or give --task autoencode",
-            "--bottleneck: オートエンコーダーだけで使えます。指定を外すか、--task autoencode を指定してください"
-        );
-        return Err(UsageError(problem).into());
-    }
-    if args.tokens == Some(TokenUnit::Words) && matches!(task, TaskName::Translate | TaskName::Autoencode) {
-        let problem = tr!(
-            "--tokens words: translators and autoencoders cannot be trained on whole words: their texts could not \
+    refuse_if!(
+        args.bottleneck.is_some() && task != TaskName::Autoencode,
+        "--bottleneck: only for autoencoders; leave it out, or give --task autoencode",
+        "--bottleneck: オートエンコーダーだけで使えます。指定を外すか、--task autoencode を指定してください"
+    );
+    refuse_if!(
+        args.tokens == Some(TokenUnit::Words) && matches!(task, TaskName::Translate | TaskName::Autoencode),
+        "--tokens words: translators and autoencoders cannot be trained on whole words: their texts could not \
              contain words outside the vocabulary. Expected subwords or characters",
-            "--tokens words: 翻訳モデルとオートエンコーダーは単語のままでは学習できません。語彙にない単語は書けないためです。subwords か \
+        "--tokens words: 翻訳モデルとオートエンコーダーは単語のままでは学習できません。語彙にない単語は書けないためです。subwords か \
              characters を指定してください"
-        );
-        return Err(UsageError(problem).into());
-    }
+    );
     let predicts_labels_or_number = matches!(task, TaskName::Labels | TaskName::Score);
     if !(predicts_labels_or_number || task == TaskName::Classify) && args.architecture() != Architecture::Transformer {
         let name = args.architecture().to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
-        let problem = tr!(
+        refuse!(
             "--model {name}: n-gram models and recurrent networks can only predict classes, labels or numbers; leave it out, or \
              give --task classify, --task labels or --task score",
             "--model {name}: n-gram だけのモデルと再帰型ネットワークは、クラス、複数のラベル、数値の予測だけで選べます。指定を外すか、\
              --task classify、--task labels、--task score のどれかを指定してください"
         );
-        return Err(UsageError(problem).into());
     }
-    if !args.unlabelled.is_empty() && (task != TaskName::Classify || args.architecture() != Architecture::Transformer) {
-        let problem = tr!(
-            "--unlabelled: only a classifier with a transformer is pretrained first; to pretrain alone, give the texts \
+    refuse_if!(
+        !args.unlabelled.is_empty() && (task != TaskName::Classify || args.architecture() != Architecture::Transformer),
+        "--unlabelled: only a classifier with a transformer is pretrained first; to pretrain alone, give the texts \
              as DATA with --task mlm",
-            "--unlabelled: 先に事前学習できるのはトランスフォーマーの分類器だけです。事前学習だけを行うには、そのテキストを\
+        "--unlabelled: 先に事前学習できるのはトランスフォーマーの分類器だけです。事前学習だけを行うには、そのテキストを\
              データとして --task mlm を指定してください"
-        );
-        return Err(UsageError(problem).into());
-    }
+    );
     let can_start = (predicts_labels_or_number || matches!(task, TaskName::Classify | TaskName::Tag | TaskName::Lm))
         && args.architecture() == Architecture::Transformer;
-    if args.from.is_some() && known.is_none() && !can_start {
-        let problem = tr!(
-            "--from: only classifiers with a transformer, taggers and language models can start from a pretrained model; \
+    refuse_if!(
+        args.from.is_some() && known.is_none() && !can_start,
+        "--from: only classifiers with a transformer, taggers and language models can start from a pretrained model; \
              leave it out, or give --task classify, --task tag or --task lm and no other --model",
-            "--from: 事前学習済みのモデルから始められるのは、トランスフォーマーの分類器、単語にラベルを付けるモデル、言語モデルだけです。\
+        "--from: 事前学習済みのモデルから始められるのは、トランスフォーマーの分類器、単語にラベルを付けるモデル、言語モデルだけです。\
              指定を外すか、--task classify、--task tag、--task lm のどれかを指定し、ほかの --model は外してください"
-        );
-        return Err(UsageError(problem).into());
-    }
-    if args.from.is_some() && args.tokens.is_some() {
-        let problem = tr!(
-            "--tokens: --from uses the tokens of the pretrained model; leave it out",
-            "--tokens: --from を指定すると、トークンは事前学習済みのモデルのものになります。指定を外してください"
-        );
-        return Err(UsageError(problem).into());
-    }
-    if args.multi_label.is_given() && task != TaskName::Labels {
-        let problem = tr!(
-            "--labels, --separator: only for multi-label data; leave them out, or give --task labels",
-            "--labels、--separator: テキストに複数のラベルを付けるときだけ使えます。指定を外すか、--task labels を指定してください"
-        );
-        return Err(UsageError(problem).into());
-    }
-    if args.class_weights.is_some() && task != TaskName::Classify {
-        let problem = tr!(
-            "--class-weights: only for data with one class per text; leave it out, or give --task classify",
-            "--class-weights: 1 テキスト 1 クラスのときだけ使えます。指定を外すか、--task classify を指定してください"
-        );
-        return Err(UsageError(problem).into());
-    }
-    if args.optimize.is_some() && task != TaskName::Classify {
-        let problem = tr!(
-            "--optimize: only for data with one class per text; leave it out, or give --task classify",
-            "--optimize: 1 テキスト 1 クラスのときだけ使えます。指定を外すか、--task classify を指定してください"
-        );
-        return Err(UsageError(problem).into());
-    }
-    if args.hierarchy.is_some() && !matches!(task, TaskName::Classify | TaskName::Labels) {
-        let problem = tr!(
-            "--hierarchy: only for classes and labels; leave it out, or give --task classify or --task labels",
-            "--hierarchy: クラスかラベルの予測だけで使えます。指定を外すか、--task classify か --task labels を指定してください"
-        );
-        return Err(UsageError(problem).into());
-    }
-    if !args.columns.is_empty() && (args.data.is_none() || !(predicts_labels_or_number || task == TaskName::Classify)) {
-        let problem = tr!(
-            "--columns: only to predict classes, labels or numbers of a file's rows; leave it out",
-            "--columns: ファイルの行のクラス、複数のラベル、数値を予測するときだけ使えます。指定を外してください"
-        );
-        return Err(UsageError(problem).into());
-    }
-    if args.folds.is_some() && !(predicts_labels_or_number || task == TaskName::Classify) {
-        let problem = tr!(
-            "--folds: only to predict classes, labels or numbers; leave it out",
-            "--folds: クラス、複数のラベル、数値の予測だけで使えます。指定を外してください"
-        );
-        return Err(UsageError(problem).into());
-    }
+    );
+    refuse_if!(
+        args.from.is_some() && args.tokens.is_some(),
+        "--tokens: --from uses the tokens of the pretrained model; leave it out",
+        "--tokens: --from を指定すると、トークンは事前学習済みのモデルのものになります。指定を外してください"
+    );
+    refuse_if!(
+        args.multi_label.is_given() && task != TaskName::Labels,
+        "--labels, --separator: only for multi-label data; leave them out, or give --task labels",
+        "--labels、--separator: テキストに複数のラベルを付けるときだけ使えます。指定を外すか、--task labels を指定してください"
+    );
+    refuse_if!(
+        args.class_weights.is_some() && task != TaskName::Classify,
+        "--class-weights: only for data with one class per text; leave it out, or give --task classify",
+        "--class-weights: 1 テキスト 1 クラスのときだけ使えます。指定を外すか、--task classify を指定してください"
+    );
+    refuse_if!(
+        args.optimize.is_some() && task != TaskName::Classify,
+        "--optimize: only for data with one class per text; leave it out, or give --task classify",
+        "--optimize: 1 テキスト 1 クラスのときだけ使えます。指定を外すか、--task classify を指定してください"
+    );
+    refuse_if!(
+        args.hierarchy.is_some() && !matches!(task, TaskName::Classify | TaskName::Labels),
+        "--hierarchy: only for classes and labels; leave it out, or give --task classify or --task labels",
+        "--hierarchy: クラスかラベルの予測だけで使えます。指定を外すか、--task classify か --task labels を指定してください"
+    );
+    refuse_if!(
+        !args.columns.is_empty() && (args.data.is_none() || !(predicts_labels_or_number || task == TaskName::Classify)),
+        "--columns: only to predict classes, labels or numbers of a file's rows; leave it out",
+        "--columns: ファイルの行のクラス、複数のラベル、数値を予測するときだけ使えます。指定を外してください"
+    );
+    refuse_if!(
+        args.folds.is_some() && !(predicts_labels_or_number || task == TaskName::Classify),
+        "--folds: only to predict classes, labels or numbers; leave it out",
+        "--folds: クラス、複数のラベル、数値の予測だけで使えます。指定を外してください"
+    );
     tune::check(args, task)?;
     match task {
         TaskName::Classify => classify::run(args, known.as_ref(), threads),
@@ -216,12 +197,11 @@ fn choose_task(args: &TrainArgs, own: Option<TaskName>) -> anyhow::Result<TaskNa
         TrainingTask::Translate => (TaskName::Translate, "translate"),
         TrainingTask::LanguageModel => (TaskName::Lm, "lm"),
         _ => {
-            let problem = tr!(
+            refuse!(
                 "no task suits the data: {}; choose one with --task",
                 "このデータに合うタスクがありません：{}（--task で指定できます）",
                 found.why
             );
-            return Err(UsageError(problem).into());
         }
     };
     let text = tr!("{name}: {} (override with --task)", "{name}: {}（--task で変更できます）", found.why);
@@ -274,6 +254,48 @@ fn load_all<F: Append>(
         rows.append(load(path, like)?)?;
     }
     Ok(rows)
+}
+
+/// Loads the files of `--valid` and `--test`.
+fn load_held_out<F>(args: &TrainArgs, load: impl Fn(&Path) -> anyhow::Result<F>) -> anyhow::Result<[Option<F>; 2]> {
+    Ok([args.valid.as_deref().map(&load).transpose()?, args.test.as_deref().map(&load).transpose()?])
+}
+
+/// How labels or numbers are predicted: by the n-gram model alone, or with a network.
+struct Trainers<L, S> {
+    ngrams: fn(&TrainingData<L>, Training<'_>) -> chumoku::Result<TrainOutcome<NgramClassifier, S>>,
+    ensemble: fn(&TrainingData<L>, Training<'_>) -> chumoku::Result<TrainOutcome<TextClassifier, S>>,
+}
+
+impl<L, S> Trainers<L, S> {
+    /// Trains the requested model. `print_summary` gets its metrics, the noun for its network, and the next commands.
+    fn run(
+        &self,
+        args: &TrainArgs,
+        data: &TrainingData<L>,
+        (threads, start): (usize, Instant),
+        print_summary: fn(&Value, &str, &str) -> anyhow::Result<()>,
+    ) -> anyhow::Result<ExitCode> {
+        let print = |metrics: &Value, noun: &str, place: &Path| {
+            let commands = classify::own_commands(place, true, data.reads_pairs());
+            print_summary(metrics, noun, &classify::next_commands(place, &commands, false))
+        };
+        if args.architecture() == Architecture::Ngrams {
+            classify::check_ngrams(args)?;
+            let session = TrainSession::new(args, ModelKind::Ngrams, threads, start)?;
+            let trained = session.train(|training| (self.ngrams)(data, training))?;
+            let Some(TrainOutcome { metrics, .. }) = trained else { return Ok(session.report_interrupted()) };
+            return session.finish(false, &metrics, |place| print(&metrics, "", place));
+        }
+        check_watch_text(args, data)?;
+        let session = TrainSession::new(args, ModelKind::Classifier, threads, start)?;
+        let trained = session.train(|training| (self.ensemble)(data, training))?;
+        let Some(outcome) = trained else { return Ok(session.report_interrupted()) };
+        session.finish(outcome.interrupted, &outcome.metrics, |place| {
+            let noun = network_name(outcome.model.config().model.backbone.kind());
+            print(&outcome.metrics, noun, place)
+        })
+    }
 }
 
 /// Reports labels with several spellings.
@@ -474,7 +496,7 @@ impl<'a> TrainSession<'a> {
     fn finish(
         &self,
         interrupted: bool,
-        metrics: &serde_json::Value,
+        metrics: &Value,
         show: impl FnOnce(&Path) -> anyhow::Result<()>,
     ) -> anyhow::Result<ExitCode> {
         if !interrupted {

@@ -1,20 +1,18 @@
 //! Trains a model that predicts a number for each text.
 
-use super::classify::{check_ngrams, next_commands, own_commands};
 use super::continued::OldRowSource;
-use super::{TrainSession, check_watch_text, continued, load_all};
-use crate::args::{Architecture, TrainArgs};
+use super::{Trainers, continued, load_all, load_held_out, report_sizes};
+use crate::ExitCode;
+use crate::args::TrainArgs;
 use crate::data::{load_number_rows, read_options, report_columns};
 use crate::progress::print_status;
 use crate::report::training::{optional_sections, scored_on_heading};
 use crate::report::{abstain_summary, free_lines, numbers, paragraph};
-use crate::{ExitCode, UsageError};
-use chumoku::data::{LabelOptions, ReadOptions, format_thousands, options_for_all_files};
+use chumoku::data::{LabelOptions, ReadOptions, options_for_all_files};
 use chumoku::train::{
-    BaseModel, DataSource, NumberScores, SourceData, TrainOutcome, TrainingData, format_value, network_name,
-    train_ngram_number, train_number,
+    BaseModel, DataSource, NumberScores, SourceData, TrainingData, format_value, train_ngram_number, train_number,
 };
-use chumoku::{ModelKind, NumberLabel, tr};
+use chumoku::{NumberLabel, tr};
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
@@ -24,44 +22,23 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
     let start = Instant::now();
     let data = data(args, known)?;
     report_data(&data);
-    if args.architecture() == Architecture::Ngrams {
-        check_ngrams(args)?;
-        let session = TrainSession::new(args, ModelKind::Ngrams, threads, start)?;
-        let trained = session.train(|training| train_ngram_number(&data, training))?;
-        let Some(TrainOutcome { metrics, .. }) = trained else { return Ok(session.report_interrupted()) };
-        return session.finish(false, &metrics, |place| {
-            print_summary(&metrics, "", &next_commands(place, &own_commands(place, true, data.reads_pairs()), false))
-        });
-    }
-    check_watch_text(args, &data)?;
-    let session = TrainSession::new(args, ModelKind::Classifier, threads, start)?;
-    let trained = session.train(|training| train_number(&data, training))?;
-    let Some(outcome) = trained else { return Ok(session.report_interrupted()) };
-    session.finish(outcome.interrupted, &outcome.metrics, |place| {
-        let noun = network_name(outcome.model.config().model.backbone.kind());
-        print_summary(
-            &outcome.metrics,
-            noun,
-            &next_commands(place, &own_commands(place, true, data.reads_pairs()), false),
-        )
-    })
+    let trainers = Trainers { ngrams: train_ngram_number, ensemble: train_number };
+    trainers.run(args, &data, (threads, start), print_summary)
 }
 
 fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingData<NumberLabel>> {
     let Some(path) = &args.data else {
-        let problem = tr!(
+        refuse!(
             "there is no built-in data with numbers: name a file, such as chumoku train reviews.csv --task score",
             "数値の付いた内蔵のデータはありません。ファイルを指定してください（例: chumoku train reviews.csv --task score）"
         );
-        return Err(UsageError(problem).into());
     };
     let options = read_options(&args.reading, false)?;
     let mut numbers = options.clone();
     numbers.numbers = true;
     let like = options_for_all_files(path, &args.more, &numbers)?;
     let train = load_all(args, path, [&options, &like], load_number_rows)?;
-    let valid = args.valid.as_deref().map(|path| load_number_rows(path, &options)).transpose()?;
-    let test = args.test.as_deref().map(|path| load_number_rows(path, &options)).transpose()?;
+    let [valid, test] = load_held_out(args, |path| load_number_rows(path, &options))?;
     let others = [args.valid.as_deref(), args.test.as_deref()];
     let source = Some(DataSource::new(path, others, &options).with_files(&args.more));
     if let Some(known) = known {
@@ -77,10 +54,7 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
 
 /// Reports rows and numbers.
 fn report_data(data: &TrainingData<NumberLabel>) {
-    let [train, valid, test] = [&data.train, &data.valid, &data.test].map(|rows| format_thousands(rows.len()));
-    let text =
-        tr!("{train} to train on, {valid} to validate, {test} to test", "学習 {train}、検証 {valid}、テスト {test}");
-    print_status(["rows", "行数"], &text);
+    report_sizes(["rows", "行数"], [&data.train, &data.valid, &data.test].map(|rows| rows.len()));
     let scale = &data.scale;
     let numbers = data.train.labels.iter().map(|measured| measured.number);
     let mean = numbers.sum::<f64>() / data.train.len().max(1) as f64;

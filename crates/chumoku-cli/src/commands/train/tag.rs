@@ -1,7 +1,7 @@
 //! Trains a tagger.
 
 use super::continued::OldRowSource;
-use super::{TrainSession, continued, load_all, report_file_differences};
+use super::{TrainSession, continued, load_all, load_held_out, report_file_differences, report_sizes};
 use crate::args::{Precision, TrainArgs};
 use crate::data::{load_span_rows, read_options};
 use crate::progress::print_status;
@@ -22,17 +22,15 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
     let start = Instant::now();
     check(args, known)?;
     let Some(path) = &args.data else {
-        let problem = tr!(
+        refuse!(
             "there is no built-in data with labeled words: name a file, such as chumoku train names.conll --task tag",
             "単語にラベルの付いた内蔵のデータはありません。ファイルを指定してください（例: chumoku train names.conll --task tag）"
         );
-        return Err(UsageError(problem).into());
     };
     let options = read_options(&args.reading, false)?;
     let train = load_all(args, path, [&options; 2], load_span_rows)?;
     report_file_differences(args, known, train.labels_by_file(), false);
-    let valid = args.valid.as_deref().map(|path| load_span_rows(path, &options)).transpose()?;
-    let test = args.test.as_deref().map(|path| load_span_rows(path, &options)).transpose()?;
+    let [valid, test] = load_held_out(args, |path| load_span_rows(path, &options))?;
     let others = [args.valid.as_deref(), args.test.as_deref()];
     let source = Some(DataSource::new(path, others, &options).with_files(&args.more));
     let data: TaggerData = match known {
@@ -78,13 +76,11 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
 
 /// Refuses flags that do not apply to taggers.
 fn check(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<()> {
-    if args.watch.is_some() {
-        return Err(UsageError(tr!(
-            "--watch: not available for taggers; leave it out",
-            "--watch: 単語にラベルを付けるモデルのアテンションは記録できません。指定を外してください"
-        ))
-        .into());
-    }
+    refuse_if!(
+        args.watch.is_some(),
+        "--watch: not available for taggers; leave it out",
+        "--watch: 単語にラベルを付けるモデルのアテンションは記録できません。指定を外してください"
+    );
     let flags = [
         ("--model", args.model.is_some()),
         ("--tokens", args.tokens.is_some()),
@@ -111,10 +107,7 @@ fn check(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<()> {
 
 /// Reports rows and kinds of spans.
 fn report_data(train: &SpanDataset, data: &TaggerData) {
-    let [rows, valid, test] = [&data.train, &data.valid, &data.test].map(|rows| format_thousands(rows.len()));
-    let text =
-        tr!("{rows} to train on, {valid} to validate, {test} to test", "学習 {rows}、検証 {valid}、テスト {test}");
-    print_status(["rows", "行数"], &text);
+    report_sizes(["rows", "行数"], [&data.train, &data.valid, &data.test].map(Vec::len));
     // Continued training also counts the old rows.
     let mut found = HashMap::new();
     let all = [&data.train, &data.valid, &data.test];

@@ -1,6 +1,6 @@
 //! Trains a translator.
 
-use super::{TrainSession, load_all};
+use super::{TrainSession, load_all, load_held_out, report_sizes};
 use crate::ExitCode;
 use crate::args::TrainArgs;
 use crate::data::{load_translation_rows, read_options};
@@ -40,28 +40,19 @@ fn data(args: &TrainArgs) -> anyhow::Result<(PairSplit, [String; 2])> {
     };
     let options = read_options(&args.reading, false)?;
     let train = load_all(args, path, [&options; 2], load_translation_rows)?;
-    let valid = args.valid.as_deref().map(|path| load_translation_rows(path, &options)).transpose()?;
-    let test = args.test.as_deref().map(|path| load_translation_rows(path, &options)).transpose()?;
+    let [valid, test] = load_held_out(args, |path| load_translation_rows(path, &options))?;
     let names = train.names.clone();
     Ok((PairSplit::new(&train, valid.as_ref(), test.as_ref())?, names))
 }
 
 /// Reports rows and lengths.
 fn report_data(data: &PairSplit, names: &[String; 2]) {
-    report_counts(["pairs", "組数"], data);
+    report_sizes(["pairs", "組数"], [&data.train, &data.valid, &data.test].map(|part| part.len()));
     report_lengths(&names[0], &data.train.sources);
     report_lengths(&names[1], &data.train.targets);
     for note in &data.notes {
         print_status(["note", "注記"], note);
     }
-}
-
-/// Reports the sizes of training, validation and test set.
-pub(super) fn report_counts(label: [&'static str; 2], data: &PairSplit) {
-    let [train, valid, test] = [&data.train, &data.valid, &data.test].map(|part| format_thousands(part.len()));
-    let text =
-        tr!("{train} to train on, {valid} to validate, {test} to test", "学習 {train}、検証 {valid}、テスト {test}");
-    print_status(label, &text);
 }
 
 /// Reports the lengths of texts.

@@ -7,7 +7,7 @@ mod tokens;
 pub use tokens::{Node, parse};
 
 /// Macros and functions that take the same string in English and in Japanese.
-const TRANSLATION_CALLS: [&str; 2] = ["tr", "pick"];
+const TRANSLATION_CALLS: [&str; 4] = ["tr", "pick", "refuse", "refuse_if"];
 /// Messages for developers: a user sees them only after a bug.
 const DEVELOPER_CALLS: [&str; 13] = [
     "expect",
@@ -291,7 +291,7 @@ impl FaultSearch {
     /// Searches the arguments of `name`.
     fn search_arguments(&mut self, name: &str, nodes: &[Node], is_paired: bool) {
         if TRANSLATION_CALLS.contains(&name) {
-            self.check_pair(nodes, name == "tr");
+            self.check_pair(nodes, usize::from(name == "refuse_if"), name != "pick");
         } else if !DEVELOPER_CALLS.contains(&name) {
             let is_wrapper = name.is_empty() || WRAPPERS.contains(&name);
             let arguments = split(nodes);
@@ -302,9 +302,9 @@ impl FaultSearch {
         }
     }
 
-    /// Checks a pair of English and Japanese and, for a message, its values.
-    fn check_pair(&mut self, nodes: &[Node], is_message: bool) {
-        let arguments = split(nodes);
+    /// Checks a pair of English and Japanese and, for a message, its values. The pair is argument `first` and the next.
+    fn check_pair(&mut self, nodes: &[Node], first: usize, is_message: bool) {
+        let arguments = &split(nodes)[first..];
         let text = |i: usize| match arguments.get(i) {
             Some([Node::Text { text, line }]) => Some((text, *line)),
             _ => None,

@@ -1,6 +1,7 @@
 //! Traces of a decoder's attentions, for a batch of a single pair in evaluation mode. A trace of cross-attention includes
 //! the feed-forward network that follows it.
 
+use super::super::norm::borrowed;
 use super::{AttentionTrace, GradientTrace};
 use crate::Result;
 use crate::layers::decoder_layer::cross_attention_input;
@@ -90,7 +91,7 @@ impl Decoder {
     ) -> Result<GradientTrace> {
         let mut d_memory = zeros(input.memory.output.dim());
         let mut around = None;
-        let mut d = self.norm.backward(p, &cache.norm, dy, grads)?;
+        let mut d = self.norm.backward(p, borrowed(&cache.norm), dy, None, grads)?;
         for (index, (own, cache)) in self.layers.iter().zip(&cache.layers).enumerate().rev() {
             let output = to_f64(d.view());
             d = own.feed_forward_backward(p, cache, d, Mode::Eval, grads)?;

@@ -90,7 +90,7 @@ impl InputEmbeddings {
 
     /// Returns the parameters of the normalization; from gradients, their gradients.
     pub(crate) fn norm_parameters<T: Real>(&self, p: &Params<T>) -> Option<NormParameters> {
-        self.norm.0.as_ref().and_then(|norm| norm.parameters(p))
+        self.norm.parameters(p)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Traces of an encoder's layers, for a batch of a single sequence in evaluation mode.
 
+use super::super::norm::borrowed;
 use super::{AttentionTrace, GradientTrace, NormParameters};
 use crate::Result;
 use crate::layers::{AttentionInput, Encoder, EncoderCache, EncoderLayer, EncoderLayerCache, Mode, Offsets, to_f64};
@@ -83,7 +84,7 @@ impl Encoder {
         grads: &mut Params<T>,
     ) -> Result<GradientTrace> {
         let mut around = None;
-        let mut d = self.norm.backward(p, &cache.norm, dy, grads)?;
+        let mut d = self.norm.backward(p, borrowed(&cache.norm), dy, None, grads)?;
         for (index, (own, cache)) in self.layers.iter().zip(&cache.layers).enumerate().rev() {
             let output = to_f64(d.view());
             d = own.backward(p, cache, offsets, d, Mode::Eval, grads)?;
@@ -122,6 +123,6 @@ impl Encoder {
 
     /// Returns the parameters of the final norm.
     pub(crate) fn norm_parameters<T: Real>(&self, p: &Params<T>) -> Option<NormParameters> {
-        self.norm.0.as_ref().and_then(|norm| norm.parameters(p))
+        self.norm.parameters(p)
     }
 }

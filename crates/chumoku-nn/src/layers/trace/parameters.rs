@@ -1,7 +1,7 @@
 //! The parameters of single layers, in f64. Applied to gradients, the functions return those of the parameters.
 
 use super::{DenseParameters, FeedForwardMatrices, LinearMatrices, NormParameters};
-use crate::layers::{ClassifierHead, FeedForward, Linear, Norm, RmsNorm, row_f64, to_f64};
+use crate::layers::{ClassifierHead, FeedForward, LayerNorm, Linear, NormKind, OptionalNorm, row_f64, to_f64};
 use crate::params::Params;
 use chumoku_kernels::Real;
 use ndarray::{Array2, Axis, Slice};
@@ -14,27 +14,20 @@ impl Linear {
     }
 }
 
-impl RmsNorm {
+impl LayerNorm {
     /// Returns γ.
     pub(crate) fn gamma<T: Real>(&self, p: &Params<T>) -> Vec<f64> {
         p.slice(self.weight).iter().map(|x| x.to_f64()).collect()
     }
 }
 
-impl Norm {
+impl OptionalNorm {
     /// Returns γ, β and ε, or `None` without normalization.
     pub(super) fn parameters<T: Real>(&self, p: &Params<T>) -> Option<NormParameters> {
-        match self {
-            Norm::Layer(norm) => {
-                let gamma = row_f64(p, norm.weight);
-                let beta = norm.bias.map_or_else(|| Array2::zeros(gamma.dim()), |bias| row_f64(p, bias));
-                Some(NormParameters { gamma, beta: Some(beta), epsilon: norm.epsilon })
-            }
-            Norm::Rms(norm) => {
-                Some(NormParameters { gamma: row_f64(p, norm.weight), beta: None, epsilon: norm.epsilon })
-            }
-            Norm::Identity => None,
-        }
+        let norm = self.0.as_ref()?;
+        let gamma = row_f64(p, norm.weight);
+        let beta = || norm.bias.map_or_else(|| Array2::zeros(gamma.dim()), |bias| row_f64(p, bias));
+        Some(NormParameters { beta: (norm.kind != NormKind::Rms).then(beta), epsilon: norm.epsilon, gamma })
     }
 }
 

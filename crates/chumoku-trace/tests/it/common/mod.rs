@@ -3,6 +3,7 @@
 
 pub(crate) mod browser;
 pub(crate) mod draw;
+pub(crate) mod expansions;
 pub(crate) mod figures;
 pub(crate) mod layers;
 pub(crate) mod spreadsheet;
