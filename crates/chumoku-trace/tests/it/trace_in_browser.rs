@@ -193,8 +193,7 @@ fn language_switch_changes_the_shown_language() {
           log.push([...new Set(langs)].join() + ' ' + (langs.length * 2 == all('.t').filter(t => !t.closest('[hidden]')).length)
             + ' ' + $('#weights-2-title').innerText + ' | ' + $('h1').innerText); };
         seen(); $('label[for=ja]').click(); seen(); $('label[for=en]').click(); seen();";
-    let japanese =
-        "ja true 18. アテンションの重み (ヘッド 2) | reviews-model: 因果的セルフアテンション、第 3 層、ヘッド 2";
+    let japanese = "ja true 18. アテンションの重み (ヘッド 2) | reviews-model: 因果的セルフアテンション、第\u{a0}3\u{a0}層、ヘッド 2";
     let english = "en true 18. Attention weights (head 2) | reviews-model: causal self-attention, layer 3, head 2";
     for (lang, first) in [(Lang::En, english), (Lang::Ja, japanese)] {
         let Some(log) = found(&wide().to_html(&options(lang)), script, &[]) else { return };
