@@ -97,7 +97,8 @@ fn found(page: &str, script: &str, arguments: &[&str]) -> Option<Vec<String>> {
     let page = without_policy(page).replace("</body>", &script);
     let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).chain([DOM.into()]).collect();
     let dom = open(&page, "", &arguments)?;
-    let log = between(&dom, "<pre id=\"log\">", "</pre>").replace("&gt;", ">").replace("&amp;", "&");
+    let log = between(&dom, "<pre id=\"log\">", "</pre>");
+    let log = log.replace("&gt;", ">").replace("&nbsp;", "\u{a0}").replace("&amp;", "&");
     Some(log.lines().map(str::to_owned).collect())
 }
 
