@@ -25,12 +25,17 @@ A page that is not drawn within `--timeout` seconds is `timeout`, and one whose 
 runs, and typed arrays do not count. `memory_bytes` is the peak of the page's process as Linux reports it, including
 code.
 
+With `--click SELECTOR`, a drawn page is unfolded, and up to 200 of the elements that match are clicked, spread evenly
+over the page. `click_ms` is the median, and `click_p95_ms` the 95th percentile, of the time from a click until its
+effects are laid out.
+
 `others` is the share of the processors that other processes used during a run. Above a few percent the time means
 little. With `--wait` each run first waits, at most that many seconds, until nine tenths of the processors are idle. """
 
 import argparse
 import base64
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -72,6 +77,23 @@ STATE = """new Promise(answer => requestAnimationFrame(() => requestAnimationFra
   expected: document.querySelector(EXPECTED) !== null, own: document.documentElement.dataset.drawn || null,
   url: location.href, paint: performance.getEntriesByType('paint').map(e => e.startTime).pop() || null,
 }))))"""
+
+
+# Clicks on elements of a page whose parts are all unfolded. Reading the height lays out the effects of a click.
+CLICKS = """(async () => {
+  for (const fold of document.querySelectorAll('details')) fold.open = true;
+  const frame = () => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const all = [...document.querySelectorAll(SELECTOR)].filter(node => node.checkVisibility()), times = [];
+  await frame();
+  for (let i = 0, step = Math.max(1, all.length / 200); Math.floor(i) < all.length; i += step) {
+    const start = performance.now();
+    all[Math.floor(i)].click();
+    document.documentElement.getBoundingClientRect();
+    times.push(performance.now() - start);
+    await frame();
+  }
+  return times;
+})()"""
 
 
 class Fault(Exception):
@@ -293,6 +315,13 @@ def measure(program, page, arguments):
         else:
             run |= {"status": "empty", "problem": f"nothing of {arguments.expect} is in the document"}
         run["nodes"] = state["nodes"]
+        if arguments.click and state["expected"]:
+            clicks = CLICKS.replace("SELECTOR", json.dumps(arguments.click))
+            request = {"expression": clicks, "awaitPromise": True, "returnByValue": True}
+            times = sorted(browser.call("Runtime.evaluate", request, end)["result"]["value"])
+            if times:
+                run |= {"clicks": len(times), "click_ms": statistics.median(times)}
+                run |= {"click_p95_ms": times[math.ceil(0.95 * len(times)) - 1]}
         if arguments.screenshots:
             arguments.screenshots.mkdir(parents=True, exist_ok=True)
             picture = arguments.screenshots / f"{page.parent.name}-{page.stem}.png"
@@ -324,6 +353,9 @@ def summary(page, runs):
         report |= {"drawn_ms": statistics.median(drawn), "drawn_ms_least": min(drawn), "drawn_ms_most": max(drawn)}
     own = [run["own_ms"] for run in runs if run.get("own_ms") is not None]
     report["own_ms"] = statistics.median(own) if own else None
+    for name in ["first_paint_ms", "click_ms", "click_p95_ms"]:
+        values = [run[name] for run in runs if run.get(name) is not None]
+        report[name] = statistics.median(values) if values else None
     for name in ["nodes", "heap_bytes", "memory_bytes", "others"]:
         report[name] = max((run[name] for run in runs if run.get(name) is not None), default=None)
     report["problem"] = next((run["problem"] for run in runs if "problem" in run), None)
@@ -337,6 +369,7 @@ def main():
     parser.add_argument("--timeout", type=float, default=120, help="seconds")
     parser.add_argument("--quiet", type=float, default=2, help="seconds without a change")
     parser.add_argument("--expect", default=EXPECT, help="CSS selector of an element of a drawn page")
+    parser.add_argument("--click", metavar="SELECTOR", help="CSS selector of elements to click")
     parser.add_argument("--wait", type=float, default=0, help="seconds, at most, for other work to end")
     parser.add_argument("--window", default="1280,900")
     parser.add_argument("--browser", help="path of Chromium or Chrome")

@@ -119,8 +119,7 @@ impl Page {
         let lang = parse_language(lang)?;
         let explanation = match &self.0 {
             PageContent::Translation(alignment) => {
-                let first = alignment.ranking.first().map_or([0, 0], |best| [best.layer, best.head]);
-                return Ok(alignment_to_html(alignment, first, lang));
+                return Ok(alignment_to_html(alignment, alignment.most_important_head(), lang));
             }
             PageContent::Spans(tagged, attention) => {
                 let of_network = attention.as_ref().map(|found| (found, [found.layers.saturating_sub(1), 0]));
@@ -128,9 +127,9 @@ impl Page {
             }
             PageContent::Text(explanation) | PageContent::Ngrams(explanation, _) => explanation,
         };
-        let Some(last) = explanation.layers.checked_sub(1) else {
+        if explanation.layers == 0 {
             return Err(PyValueError::new_err("this model has no attention to show on a page"));
-        };
-        Ok(to_html(explanation, [last, 0], lang))
+        }
+        Ok(to_html(explanation, explanation.most_important_head(), lang))
     }
 }

@@ -172,12 +172,10 @@ fn as_json(loaded: &LoadedModel, request: &ExplainRequest) -> Result<Value> {
 fn as_page(loaded: &LoadedModel, request: &ExplainRequest) -> Result<String> {
     Ok(match explain(loaded, request)? {
         ExplanationResult::Explanation(explanation) | ExplanationResult::WithNgrams(explanation, _) => {
-            // The first head of the last layer, like the command.
-            to_html(&explanation, [explanation.layers.saturating_sub(1), 0], lang())
+            to_html(&explanation, explanation.most_important_head(), lang())
         }
         ExplanationResult::Alignment(alignment) => {
-            let best = alignment.ranking.first().map_or([0, 0], |best| [best.layer, best.head]);
-            alignment_to_html(&alignment, best, lang())
+            alignment_to_html(&alignment, alignment.most_important_head(), lang())
         }
         ExplanationResult::Tagged(tagged) => {
             let attention = match &loaded.model {

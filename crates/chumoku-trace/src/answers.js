@@ -63,8 +63,10 @@ const line = (of, k) => {
       from = match.index + match[0].length;
       const to = asCell(match), button = el('button', next && next.id === to.id && next.i === to.i && next.j === to.j ? 'n on' : 'n', match[4]);
       button.type = 'button';
-      button.title = `${byId.get(to.id).sym}(${to.i + 1},${to.j + 1})`;
-      button.setAttribute('aria-label', `${button.title}: ${match[4]}`);
+      const name = `${byId.get(to.id).sym}(${to.i + 1},${to.j + 1})`, exact = values[to.id][to.i][to.j];
+      // A number whose shown digits are all 0 may not be 0.
+      button.title = exact !== 0 && /^[0.]*$/.test(match[4]) ? `${name} = ${exact}` : name;
+      button.setAttribute('aria-label', `${name}: ${match[4]}`);
       button.addEventListener('click', () => {
         const at = [...item.querySelectorAll('button')].indexOf(button);
         follow(k, to);

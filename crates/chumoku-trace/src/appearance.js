@@ -13,14 +13,18 @@ const link = (key, value) => {
 const THEMES = ['auto', 'light', 'dark'];
 let theme = 'auto';
 const lang = () => $('ja').checked ? 'ja' : 'en';
+const sayTheme = () => {
+  $('theme').textContent = { en: { auto: 'Theme: system', light: 'Theme: light', dark: 'Theme: dark' }, ja: { auto: '表示: 自動', light: '表示: ライト', dark: '表示: ダーク' } }[lang()][theme];
+};
 const setTheme = to => {
   theme = to;
   if (to === 'auto') delete root.dataset.theme; else root.dataset.theme = to;
-  $('theme').title = { auto: 'system · 自動', light: 'light · ライト', dark: 'dark · ダーク' }[to];
+  sayTheme();
 };
 const setLang = to => {
   $(to).checked = true;
   root.lang = to;
+  sayTheme();
   document.dispatchEvent(new Event('lang'));
 };
 const readLink = () => {

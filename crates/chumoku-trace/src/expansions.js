@@ -14,10 +14,12 @@ const power = text => text.replace('e+', 'e');
 const odd = x => Number.isNaN(x) ? 'NaN' : x > 0 ? '∞' : '-∞';
 const fixed = x => { const text = decimals(x, (a, n) => a.toFixed(n), digits); return /^-[0.]*$/.test(text) ? text.slice(1) : text; };
 const scientific = (x, n) => power(decimals(x, (a, n) => a.toExponential(n), n));
+// Remainders of cancellation, which are 0.0000 in sums too.
+const NOISE = 1e-15;
 const isWhole = x => Number.isInteger(x) && Math.abs(x) < 1e9;
 const writer = a => {
   const all = a.flat().filter(Number.isFinite), size = all.reduce((m, x) => Math.max(m, Math.abs(x)), 0);
-  const whole = all.every(isWhole), far = size >= 1e9 || (size > 1e-15 && size < 10 ** (1 - digits));
+  const whole = all.every(isWhole), far = size >= 1e9 || (size > NOISE && size < 10 ** (1 - digits));
   return x => !Number.isFinite(x) ? odd(x) : whole ? String(x + 0) : far ? scientific(x, digits) : fixed(x);
 };
 // A number of an operand. Arithmetic and `spelled` note that it was used.
@@ -30,7 +32,8 @@ const plain = x => x instanceof Cell ? `\u0001${x.id},${x.i},${x.j}\u0002${spell
 const spelled = x => {
   if (!Number.isFinite(x)) return odd(x);
   if (isWhole(x)) return String(x + 0);
-  return Math.abs(x) >= 1e9 || Math.abs(x) < 0.5 * 10 ** -digits ? scientific(x, 2).replace('.00e', 'e') : fixed(x);
+  const a = Math.abs(x), isNoise = a <= NOISE && digits <= 14;
+  return a >= 1e9 || (a < 0.5 * 10 ** -digits && !isNoise) ? scientific(x, 2).replace('.00e', 'e') : fixed(x);
 };
 
 // One number of a step, term by term, as in expansion.rs. The last ones are not spelled out there.

@@ -75,7 +75,7 @@ pub(super) fn number_format(matrix: &Array2<f64>, digits: usize) -> impl Fn(f64)
 /// decimals. Remainders of cancellation do not count.
 pub(super) fn needs_exponent(matrix: &Array2<f64>, digits: usize) -> bool {
     let largest = matrix.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
-    largest >= 1e9 || (largest > 1e-15 && largest < 10f64.powi(1 - digits as i32))
+    largest >= 1e9 || (largest > ROUNDING_NOISE && largest < 10f64.powi(1 - digits as i32))
 }
 
 /// Formats a number with fixed decimals and no minus before zero.
@@ -87,7 +87,13 @@ fn format_fixed(x: f64, digits: usize) -> String {
     }
 }
 
-/// Formats a number within an expression: whole numbers stay whole, and small ones keep their digits.
+/// Numbers up to this size are remainders of cancellation.
+const ROUNDING_NOISE: f64 = 1e-15;
+/// With more digits, rounding noise is visible.
+const MAX_DIGITS_WITHOUT_NOISE: usize = 14;
+
+/// Formats a number within an expression: whole numbers stay whole, and small ones keep their digits. Rounding noise below
+/// the shown digits is 0.0000, as in the matrix of the number.
 pub(super) fn format_plain(x: f64, digits: usize) -> String {
     if !x.is_finite() {
         return format_non_finite(x);
@@ -95,7 +101,8 @@ pub(super) fn format_plain(x: f64, digits: usize) -> String {
     if x.fract() == 0.0 && x.abs() < 1e9 {
         return format!("{}", x + 0.0);
     }
-    if x.abs() >= 1e9 || x.abs() < 0.5 * 10f64.powi(-(digits as i32)) {
+    let is_noise = x.abs() <= ROUNDING_NOISE && digits <= MAX_DIGITS_WITHOUT_NOISE;
+    if x.abs() >= 1e9 || (x.abs() < 0.5 * 10f64.powi(-(digits as i32)) && !is_noise) {
         return format!("{x:.2e}").replace(".00e", "e");
     }
     format_fixed(x, digits)
@@ -104,4 +111,19 @@ pub(super) fn format_plain(x: f64, digits: usize) -> String {
 /// Formats NaN and infinities.
 pub(super) fn format_non_finite(x: f64) -> String {
     if x.is_nan() { "NaN".into() } else { if x > 0.0 { "∞" } else { "-∞" }.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounding_noise_reads_as_zero_and_small_numbers_keep_their_digits() {
+        for (x, text) in [(-6.94e-18, "0.0000"), (4.4e-16, "0.0000"), (6.14e-6, "6.14e-6"), (-2e-15, "-2e-15")] {
+            assert_eq!(format_plain(x, 4), text);
+        }
+        // With all its digits, as in JSON, a number stays what it is.
+        assert_eq!(format_plain(-6.94e-18, 17), "-6.94e-18");
+        assert_eq!(number_format(&ndarray::array![[1.5, -6.94e-18]], 4)(-6.94e-18), "0.0000");
+    }
 }

@@ -14,7 +14,7 @@ use super::trace_steps::{Trace, TraceStep};
 use super::words;
 use chumoku::lang::show_controls_in_text;
 use chumoku::tr_in;
-use chumoku_view::{Lang, escape_markup, escape_script_json, hash};
+use chumoku_view::{Lang, escape_markup, escape_script_json, hash, join_ordinals, with_subscripts};
 use std::collections::HashSet;
 use std::fmt::Write;
 
@@ -36,6 +36,9 @@ const SCRIPT: [&str; 8] = [
     include_str!("trace.js"),
 ];
 
+/// Colors the numbers of a page with too many of them to recompute. A class for each number would double its size.
+const CELL_COLORS: &str = include_str!("cell_colors.js");
+
 /// Only follows a token, on a page with too many numbers to recompute.
 const FIXED_SCRIPT: [&str; 3] = [ELEMENTS, TOKEN_PATH, include_str!("fixed_path_steps.js")];
 
@@ -53,39 +56,6 @@ fn escape_line(text: &str) -> String {
     escape_markup(&show_controls_in_text(text))
 }
 
-/// Formats a formula as markup: text after `_` and the number of a head in brackets become subscripts.
-fn with_subscripts(text: &str) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find(['_', '[']) {
-        let (before, after) = rest.split_at(at);
-        out.push_str(&escape_markup(before));
-        // The transposition sign is not part of the subscript.
-        let is_index = |c: char| c.is_alphanumeric() && c != 'ᵀ';
-        let index = |text: &str| text.len() - text.trim_start_matches(is_index).len();
-        let (mut parts, mut left) = (Vec::new(), after);
-        if let Some(name) = left.strip_prefix('_').filter(|name| index(name) > 0) {
-            let (name, more) = name.split_at(index(name));
-            parts.push(name);
-            left = more;
-        }
-        let head = left.strip_prefix('[').and_then(|inside| inside.split_once(']'));
-        if let Some((head, more)) = head.filter(|(head, _)| head.parse::<usize>().is_ok()) {
-            parts.push(head);
-            left = more;
-        }
-        if parts.is_empty() {
-            let (sign, more) = after.split_at(1);
-            out.push_str(sign);
-            left = more;
-        } else {
-            out.push_str(&format!("<sub>{}</sub>", escape_markup(&parts.join(","))));
-        }
-        rest = left;
-    }
-    out + &escape_markup(rest)
-}
-
 /// Returns a sentence in both languages; the page shows one.
 fn bilingual_html(say: impl Fn(Lang) -> String) -> String {
     [Lang::En, Lang::Ja].map(|lang| in_language(lang, &escape_line(&say(lang)))).concat()
@@ -101,7 +71,7 @@ fn caption_html(caption: &Caption) -> String {
 
 /// Returns markup that is shown in one language only.
 fn in_language(lang: Lang, markup: &str) -> String {
-    format!("<span class=\"t\" lang=\"{}\">{markup}</span>", lang.code())
+    format!("<span class=\"t\" lang=\"{}\">{}</span>", lang.code(), join_ordinals(markup))
 }
 
 impl Trace {
@@ -121,8 +91,8 @@ impl Trace {
         let chooser = self.token_chooser_html();
         let parts = match (&program, chooser.is_empty()) {
             (Some(_), _) => SCRIPT.concat(),
-            (None, false) => FIXED_SCRIPT.concat(),
-            (None, true) => String::new(),
+            (None, false) => CELL_COLORS.to_owned() + &FIXED_SCRIPT.concat(),
+            (None, true) => CELL_COLORS.to_owned(),
         };
         let parts = APPEARANCE.to_owned() + &parts;
         let script = format!("(() => {{\n'use strict';\n{parts}}})();\n").replace("\r\n", "\n");
@@ -138,13 +108,13 @@ impl Trace {
              aria-hidden=\"true\">注</span>Chumoku</p><div class=\"tools\"><fieldset class=\"langs\"><legend class=\"unseen\">Language / \
              言語</legend><input type=\"radio\" name=\"lang\" id=\"en\"{}><label for=\"en\" lang=\"en\">English</label>\
              <input type=\"radio\" name=\"lang\" id=\"ja\"{}><label for=\"ja\" lang=\"ja\">日本語</label></fieldset><button \
-             type=\"button\" id=\"theme\" aria-label=\"theme, 表示\" hidden>◐</button></div></header>\n<div class=\"title\"><h1><bdi>{}</bdi></h1>\
+             type=\"button\" id=\"theme\" hidden></button></div></header>\n<div class=\"title\"><h1><bdi>{}</bdi></h1>\
              <p class=\"source\"><bdi>{}</bdi></p></div>\n",
             options.lang.code(),
             hash(&script),
             hash(&style),
             escape_line(&self.heading(options.lang)),
-            bilingual_html(|lang| lang.pick("Skip to the steps", "計算の手順へ").into()),
+            bilingual_html(|lang| lang.pick("Skip to the steps", "計算のステップへ").into()),
             checked(Lang::En),
             checked(Lang::Ja),
             match self.place {
@@ -172,7 +142,7 @@ impl Trace {
                 let _ = writeln!(out, "<div class=\"live\" id=\"live\" hidden>{chooser}</div>");
             }
         }
-        let layout = PageLayout::new(self);
+        let layout = PageLayout::new(self, program.is_some());
         let sections = layout.sections();
         let is_long = self.steps.len() > MAX_OPEN_STEPS;
         outline_to_html(&sections, is_long, &mut out);
@@ -337,7 +307,7 @@ impl Trace {
             .iter()
             .filter(|id| !inline.contains(id))
             .filter_map(|id| layout.step(*id))
-            .map(|given| self.figure_to_html(given, options))
+            .map(|given| self.figure_to_html(layout, given, options))
             .collect();
         if !strip.is_empty() {
             let _ = writeln!(out, "<div class=\"eq\">{strip}</div>");
@@ -351,7 +321,7 @@ impl Trace {
                 EquationPart::Operand { id, is_transposed } => {
                     let id = layout.page_id(of, *id);
                     match layout.step(id).filter(|_| own.contains(&id) && !*is_transposed) {
-                        Some(given) => out.push_str(&self.figure_to_html(given, options)),
+                        Some(given) => out.push_str(&self.figure_to_html(layout, given, options)),
                         None => out.push_str(&self.reference_to_html(layout, id, *is_transposed)),
                     }
                 }
@@ -360,7 +330,7 @@ impl Trace {
         if !shown.equation.is_empty() {
             out.push_str("<div class=\"result\"><span class=\"op\">=</span> ");
         }
-        out.push_str(&self.figure_to_html(of, options));
+        out.push_str(&self.figure_to_html(layout, of, options));
         out.push_str(if shown.equation.is_empty() { "</div>\n" } else { "</div></div>\n" });
         // The script writes everything but the symbol.
         let expanded = |lang: Lang| {
@@ -418,7 +388,7 @@ impl Trace {
     }
 
     /// Returns a matrix with its symbol; an input has its title too.
-    fn figure_to_html(&self, of: &PageStep<'_>, options: &TraceOptions) -> String {
+    fn figure_to_html(&self, layout: &PageLayout<'_>, of: &PageStep<'_>, options: &TraceOptions) -> String {
         let (step, anchor) = (of.shown, of.step.anchor());
         let mut out = String::new();
         let (name, id) = match of.is_given() {
@@ -450,33 +420,34 @@ impl Trace {
         let is_labeled = [&grid.rows, &grid.columns].map(|labels| has_labels(labels));
         if is_labeled[1] && grid.columns.iter().any(|label| !label.is_empty()) {
             let corner = if is_labeled[0] { "<td></td>" } else { "" };
-            let names: String = grid
-                .columns
-                .iter()
-                .map(|name| format!("<th scope=\"col\"><bdi>{}</bdi></th>", escape_line(name)))
-                .collect();
+            let names: String =
+                grid.columns.iter().map(|name| format!("<th scope=\"col\">{}", label_html(name))).collect();
             let _ = write!(out, "<thead><tr>{corner}{names}{more}</tr></thead>");
         }
         out.push_str("<tbody>\n");
         let marked = step.expansion.as_ref().map(|expansion| expansion.index);
         for (i, (label, row)) in grid.rows.iter().zip(&grid.cells).enumerate() {
-            out.push_str("<tr>");
-            if is_labeled[0] {
-                let _ = write!(out, "<th scope=\"row\"><bdi>{}</bdi></th>", escape_line(label));
-            }
-            for (j, cell) in row.iter().enumerate() {
-                let x = step.value[[i, j]];
-                let level = ((x.abs() / largest) * 8.0).round();
-                let mut classes = match (x.is_finite(), level >= 1.0) {
-                    (false, _) => "none".to_owned(),
-                    (true, true) => format!("{}{level}", if x > 0.0 { 'p' } else { 'm' }),
-                    (true, false) => String::new(),
-                };
-                if marked == Some([i, j]) {
-                    classes = format!("{classes} at").trim_start().to_owned();
+            let colors: Vec<CellColor> = (0..row.len()).map(|j| CellColor::new(step.value[[i, j]], largest)).collect();
+            match layout.recomputes {
+                true => out.push_str("<tr>"),
+                false => {
+                    let letters: String = colors.iter().map(|color| color.letter()).collect();
+                    let _ = write!(out, "<tr data-c=\"{letters}\">");
                 }
-                let class = if classes.is_empty() { String::new() } else { format!(" class=\"{classes}\"") };
-                let _ = write!(out, "<td{class}>{}</td>", escape_line(cell));
+            }
+            if is_labeled[0] {
+                let _ = write!(out, "<th scope=\"row\">{}", label_html(label));
+            }
+            for (j, (cell, color)) in row.iter().zip(&colors).enumerate() {
+                let color = if layout.recomputes { color.class() } else { String::new() };
+                let frame = if marked == Some([i, j]) { " at" } else { "" };
+                let classes = color + frame;
+                let class = match classes.trim_start() {
+                    "" => String::new(),
+                    classes => format!(" class=\"{classes}\""),
+                };
+                // The end of a cell is implied.
+                let _ = write!(out, "<td{class}>{}", escape_line(cell));
             }
             let _ = writeln!(out, "{more}</tr>");
         }
@@ -499,6 +470,53 @@ impl Trace {
     }
 }
 
+/// The color of a number: its share of the largest one of its matrix in eighths, and its sign.
+#[derive(Clone, Copy)]
+enum CellColor {
+    NotFinite,
+    Level(i8),
+}
+
+impl CellColor {
+    fn new(x: f64, largest: f64) -> CellColor {
+        let level = (x.abs() / largest * 8.0).round();
+        match x.is_finite() {
+            false => CellColor::NotFinite,
+            true if level >= 1.0 => CellColor::Level(if x > 0.0 { level as i8 } else { -(level as i8) }),
+            true => CellColor::Level(0),
+        }
+    }
+
+    /// Returns the class of the style sheet.
+    fn class(self) -> String {
+        match self {
+            CellColor::NotFinite => "none".to_owned(),
+            CellColor::Level(0) => String::new(),
+            CellColor::Level(level) => format!("{}{}", if level > 0 { 'p' } else { 'm' }, level.abs()),
+        }
+    }
+
+    /// Returns the letter that `cell_colors.js` reads.
+    fn letter(self) -> char {
+        match self {
+            CellColor::NotFinite => '-',
+            CellColor::Level(0) => '.',
+            CellColor::Level(level) => {
+                let first = if level > 0 { b'A' } else { b'a' };
+                char::from(first + level.unsigned_abs() - 1)
+            }
+        }
+    }
+}
+
+/// Returns the label of a row or column. A word must not change the direction of the text around it.
+fn label_html(label: &str) -> String {
+    match label.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => label.to_owned(),
+        false => format!("<bdi>{}</bdi>", escape_line(label)),
+    }
+}
+
 /// Returns the title of a group in both languages, with subscripts.
 fn group_title(group: StepGroup) -> String {
     [Lang::En, Lang::Ja].map(|lang| in_language(lang, &with_subscripts(&group.title(lang)))).concat()
@@ -506,7 +524,7 @@ fn group_title(group: StepGroup) -> String {
 
 /// Writes links to all steps, by group.
 fn outline_to_html(sections: &[(StepGroup, Vec<&PageStep<'_>>)], is_long: bool, out: &mut String) {
-    let title = bilingual_html(|lang| lang.pick("Steps", "計算の手順").into());
+    let title = bilingual_html(|lang| lang.pick("Steps", "計算のステップ").into());
     let _ = writeln!(out, "<nav aria-labelledby=\"contents\"><span id=\"contents\">{title}</span>");
     for (i, (group, steps)) in sections.iter().enumerate() {
         let links: String = steps
@@ -546,24 +564,6 @@ impl TraceStep {
             // There may be several of these.
             StepKind::GradientPart => format!("part-{}", self.id),
             kind => format!("{}-{own}", kind.name()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::with_subscripts;
-
-    #[test]
-    fn indices_become_subscripts() {
-        let cases = [
-            ("S_scaled[1] = S[1] / √2", "S<sub>scaled,1</sub> = S<sub>1</sub> / √2"),
-            ("[H[1] … H[8]]", "[H<sub>1</sub> … H<sub>8</sub>]"),
-            ("A: n × h·d_k = 3 × 4", "A: n × h·d<sub>k</sub> = 3 × 4"),
-            ("S_biased + (0 | −∞) < a_", "S<sub>biased</sub> + (0 | −∞) &lt; a_"),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(with_subscripts(text), expected);
         }
     }
 }

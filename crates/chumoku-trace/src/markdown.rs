@@ -48,7 +48,7 @@ impl Trace {
         if depth != TraceDetail::All {
             let [step, formula, shape] = match lang {
                 crate::Lang::En => ["step", "formula", "shape"],
-                crate::Lang::Ja => ["手順", "式", "形状"],
+                crate::Lang::Ja => ["ステップ", "式", "形状"],
             };
             let _ = writeln!(out, "| | {step} | {formula} | {shape} |\n|---|---|---|---|");
         }

@@ -132,7 +132,7 @@ impl ToWorkedExample for ForwardTrace {
         let largest = |quantity, head, own: &Array2<f64>| {
             let worked = program.find(quantity, head).map(|id| program.value(id));
             let worked = worked.ok_or_else(|| {
-                tr!("a step of the model's attention is missing", "モデルのアテンションの手順が一つ欠けています")
+                tr!("a step of the model's attention is missing", "モデルのアテンションのステップが一つ欠けています")
             })?;
             let mut largest = 0.0f64;
             Zip::from(own).and(worked).for_each(|a, b| {

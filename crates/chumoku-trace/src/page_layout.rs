@@ -38,10 +38,12 @@ pub(super) struct PageLayout<'a> {
     pub(super) positions: HashMap<StepId, usize>,
     /// The step that shows a given matrix among its operands: the first one that reads it.
     pub(super) readers: HashMap<StepId, StepId>,
+    /// True if the page recomputes its numbers.
+    pub(super) recomputes: bool,
 }
 
 impl<'a> PageLayout<'a> {
-    pub(super) fn new(trace: &'a Trace) -> PageLayout<'a> {
+    pub(super) fn new(trace: &'a Trace, recomputes: bool) -> PageLayout<'a> {
         let [shown, hidden] = trace.page_steps();
         let key = |step: &TraceStep| (step.kind, step.quantity, step.head, step.symbol.clone());
         let own: HashMap<_, _> = trace.steps.iter().enumerate().map(|(i, step)| (key(step), (i + 1, step))).collect();
@@ -61,7 +63,7 @@ impl<'a> PageLayout<'a> {
             })
             .collect();
         let positions: HashMap<StepId, usize> = steps.iter().enumerate().map(|(i, of)| (of.step.id, i)).collect();
-        let mut layout = PageLayout { steps, page_ids, positions, readers: HashMap::new() };
+        let mut layout = PageLayout { steps, page_ids, positions, readers: HashMap::new(), recomputes };
         let mut readers = HashMap::new();
         for of in layout.steps.iter().filter(|of| of.number.is_some() && !of.is_given()) {
             for part in &of.shown.equation {

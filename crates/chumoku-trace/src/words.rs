@@ -128,7 +128,7 @@ pub(super) fn rounding_note(lang: Lang, digits: usize) -> String {
 pub(super) fn path_note(lang: Lang) -> &'static str {
     lang.pick(
         "The row of this token in each step, with the length of its vector. Other rows are dimmed below.",
-        "各手順でのこのトークンの行と、そのベクトルの長さ。下の表では、ほかの行を薄く表示している。",
+        "各ステップでのこのトークンの行と、そのベクトルの長さ。下の表では、ほかの行を薄く表示している。",
     )
 }
 
@@ -157,7 +157,7 @@ pub(super) fn editing_note(lang: Lang) -> &'static str {
          recomputed. The checks below the steps are hidden after a change.",
         "数値をクリックするか、矢印キーで移動すると、その計算に使われた数値が強調され、計算式が示されます。\
          点線の下線が付いた数値は入力です。入力や下の設定を変えると、そこから導かれる値がすべて計算し直されます。\
-         変えた後は、各手順の下の検査を表示しません。",
+         変えた後は、各ステップの下の検査を表示しません。",
     )
 }
 
@@ -259,24 +259,79 @@ impl TraceStep {
     }
 }
 
-/// Returns sentences about the most attended words of the first row of weights.
+/// Relative difference of weights that are equal but for rounding.
+const TIE_MARGIN: f64 = 1e-9;
+/// Maximum number of equally attended words that a sentence names.
+const MAX_TIED_WORDS: usize = 3;
+
+/// Returns a sentence for each row of weights: the word that it attends to most, or all words if several tie.
 fn top_attention_sentences(lang: Lang, trace: &Trace, step: &TraceStep) -> Vec<String> {
     if !step.is_weights() || trace.tokens.is_empty() {
         return Vec::new();
     }
+    let quoted = |word: &String| lang.quoted(&chumoku::lang::show_controls(word));
     let say = |(i, word): (usize, &String)| {
         let row = step.value.row(i);
-        let best = (0..row.len()).reduce(|best, j| if row[j] > row[best] { j } else { best })?;
-        let (key, share) = (trace.key_tokens.get(best)?, row[best]);
-        let ties = row.iter().filter(|&&x| x == share).count();
-        if share.is_nan() || share <= 0.0 || ties > 1 {
+        let share = row.iter().copied().reduce(f64::max).filter(|share| *share > 0.0)?;
+        if row.iter().any(|x| x.is_nan()) {
             return None;
         }
-        let [word, key] = [word, key].map(|word| chumoku::lang::show_controls(word));
-        Some(match lang {
-            Lang::En => format!("“{word}” looks most at “{key}” ({:.1} %)", share * 100.0),
-            Lang::Ja => format!("「{word}」が最もよく見ているのは「{key}」（{:.1} %）", share * 100.0),
-        })
+        // Equal scores may differ in their last digits.
+        let is_largest = |x: f64| x >= share * (1.0 - TIE_MARGIN);
+        let keys = row.iter().enumerate().filter(|(_, x)| is_largest(**x)).map(|(j, _)| trace.key_tokens.get(j));
+        let keys: Vec<String> = keys.map(|key| key.map(quoted)).collect::<Option<_>>()?;
+        Some(top_attention_sentence(lang, &quoted(word), &keys, 100.0 * share))
     };
     trace.tokens.iter().enumerate().take(step.value.nrows()).filter_map(say).collect()
+}
+
+/// States the word, or the words, that a word attends to most. Words are quoted.
+fn top_attention_sentence(lang: Lang, word: &str, keys: &[String], percent: f64) -> String {
+    let more = keys.len().saturating_sub(MAX_TIED_WORDS);
+    let shown = &keys[..keys.len() - more];
+    match (lang, shown) {
+        (Lang::En, [key]) => format!("{word} looks most at {key} ({percent:.1} %)"),
+        (Lang::Ja, [key]) => format!("{word}が最もよく見ているのは{key}（{percent:.1} %）"),
+        (Lang::En, _) if more > 0 => {
+            let (list, words) = (shown.join(", "), if more == 1 { "word" } else { "words" });
+            format!("{word} looks equally at {list} and {more} more {words} ({percent:.1} % each)")
+        }
+        (Lang::En, _) => {
+            let (last, others) = shown.split_last().expect("two or more words");
+            format!("{word} looks equally at {} and {last} ({percent:.1} % each)", others.join(", "))
+        }
+        (Lang::Ja, _) => {
+            let others = if more > 0 { format!("ほか {more} 語") } else { String::new() };
+            format!("{word}は{}{others}を等しく見ている（それぞれ {percent:.1} %）", shown.concat())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_tie_are_named_together() {
+        let say = |lang: Lang, count: usize| {
+            let keys: Vec<String> = ["a", "b", "c", "d", "e"].iter().take(count).map(|key| lang.quoted(key)).collect();
+            top_attention_sentence(lang, &lang.quoted("x"), &keys, 100.0 / count as f64)
+        };
+        let english = [1, 2, 3, 4, 5].map(|count| say(Lang::En, count));
+        let expected = [
+            "“x” looks most at “a” (100.0 %)",
+            "“x” looks equally at “a” and “b” (50.0 % each)",
+            "“x” looks equally at “a”, “b” and “c” (33.3 % each)",
+            "“x” looks equally at “a”, “b”, “c” and 1 more word (25.0 % each)",
+            "“x” looks equally at “a”, “b”, “c” and 2 more words (20.0 % each)",
+        ];
+        assert_eq!(english, expected);
+        let japanese = [1, 2, 5].map(|count| say(Lang::Ja, count));
+        let expected = [
+            "「x」が最もよく見ているのは「a」（100.0 %）",
+            "「x」は「a」「b」を等しく見ている（それぞれ 50.0 %）",
+            "「x」は「a」「b」「c」ほか 2 語を等しく見ている（それぞれ 20.0 %）",
+        ];
+        assert_eq!(japanese, expected);
+    }
 }

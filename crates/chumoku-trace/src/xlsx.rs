@@ -29,10 +29,10 @@ const MAX_CELLS_WITH_WEIGHTS: usize = 4_000_000;
 /// Returns the names of the sheet of the displayed head, and of the sheet of the other heads or hidden steps.
 fn sheet_names(lang: Lang, others: &[TraceStep]) -> [&'static str; 2] {
     let rest = match others.iter().any(|step| step.kind == StepKind::AfterStep) {
-        true => lang.pick("Other steps", "ほかの手順"),
+        true => lang.pick("Other steps", "ほかのステップ"),
         false => lang.pick("Other heads", "ほかのヘッド"),
     };
-    [lang.pick("Trace", "計算の手順"), rest]
+    [lang.pick("Trace", "計算のステップ"), rest]
 }
 
 impl Trace {
@@ -155,19 +155,19 @@ impl Trace {
             (_, true) => String::new(),
             (0, _) if !is_of_heads => match lang {
                 Lang::En => format!(" The rest of the steps is on the sheet “{others}”."),
-                Lang::Ja => format!("残りの手順はシート「{others}」にある。"),
+                Lang::Ja => format!("残りのステップはシート「{others}」にある。"),
             },
             _ if !is_of_heads => match lang {
                 Lang::En => format!(" The steps before these are on the sheet “{shown}”."),
-                Lang::Ja => format!("ここより前の手順はシート「{shown}」にある。"),
+                Lang::Ja => format!("ここより前のステップはシート「{shown}」にある。"),
             },
             (0, _) => match lang {
                 Lang::En => format!(" The other heads are on the sheet “{others}”."),
-                Lang::Ja => format!("ほかのヘッドの手順はシート「{others}」にある。"),
+                Lang::Ja => format!("ほかのヘッドのステップはシート「{others}」にある。"),
             },
             _ => match lang {
                 Lang::En => format!(" These are the steps of the other heads; the rest is on the sheet “{shown}”."),
-                Lang::Ja => format!("ここにはほかのヘッドの手順を示す。残りはシート「{shown}」にある。"),
+                Lang::Ja => format!("ここにはほかのヘッドのステップを示す。残りはシート「{shown}」にある。"),
             },
         };
         let is_whole = self.steps.iter().all(self.included_steps());

@@ -16,7 +16,7 @@ const STEPS: i32 = 8;
 pub(crate) fn bilingual_html(first: Lang, text: &dyn Fn(Lang) -> String) -> String {
     let one = |lang: Lang| {
         let (code, hidden) = (lang.code(), if lang == first { "" } else { " hidden" });
-        format!("<span lang=\"{code}\" data-lang=\"{code}\"{hidden}>{}</span>", text(lang))
+        format!("<span lang=\"{code}\" data-lang=\"{code}\"{hidden}>{}</span>", crate::join_ordinals(&text(lang)))
     };
     one(Lang::En) + &one(Lang::Ja)
 }

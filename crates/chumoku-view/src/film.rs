@@ -321,6 +321,22 @@ mod tests {
     }
 
     #[test]
+    fn headings_are_whole_in_a_narrow_terminal() {
+        let frames: Vec<AttentionFrame> = (0..12).map(|i| frame(120_000 + 999 * i, [0.5; 8])).collect();
+        let model = "a-model-with-a-name-that-is-longer-than-a-line-of-a-narrow-terminal-and-goes-on".to_owned();
+        let film = Film { model: model.clone(), frames };
+        for lang in [Lang::En, Lang::Ja] {
+            let options = crate::TerminalOptions { lang, ..crate::TerminalOptions::default() };
+            let figure = film.strip_figure(0, 1, lang);
+            let text = figure.to_text(&options);
+            assert!(!text.contains('…') && text.lines().all(|line| crate::display_width(line) <= 80), "{text}");
+            let Content::HeatmapGrid(HeatmapGrid { maps, .. }) = figure.content else { panic!("a grid") };
+            assert!(maps.iter().all(|map| text.contains(&map.caption)), "{text}");
+            assert!(text.replace('\n', "").contains(&model), "{text}");
+        }
+    }
+
+    #[test]
     fn strips_sample_frames_evenly() {
         let frames: Vec<AttentionFrame> = (0..40).map(|i| frame(10 * i, [i as f32 / 40.0; 8])).collect();
         let Content::HeatmapGrid(sheet) = (Film { model: "m".into(), frames }).strip_figure(0, 1, Lang::En).content

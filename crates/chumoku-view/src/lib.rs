@@ -118,4 +118,6 @@ pub use terminal::{
 pub(crate) use width::signed_number;
 // For `chumoku-trace`.
 #[doc(hidden)]
-pub use width::{align_left, align_right, display_width, escape_char, escape_markup, truncate, wrap};
+pub use width::{
+    align_left, align_right, display_width, escape_char, escape_markup, join_ordinals, truncate, with_subscripts, wrap,
+};

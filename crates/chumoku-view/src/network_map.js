@@ -23,7 +23,9 @@ function weights() {
   fillSelect('weights-name', here.map(({ name }) => [name, name]), one.name);
   const [rows, columns] = one.shape, [least, most, mean, deviation] = one.statistics.map(digits), shown = [one.first.length, one.first[0].length];
   const isJa = document.documentElement.lang === 'ja';
-  panel.querySelector('h2').textContent = document.querySelector(`.figure:not([hidden]) rect[data-block="${shownBlock}"]`)?.getAttribute('aria-label').split(/[:：]/)[0] ?? '';
+  const title = document.querySelector(`.figure:not([hidden]) rect[data-block="${shownBlock}"]`)?.getAttribute('aria-label').split(/[:：]/)[0] ?? '';
+  // The letters of W_Q are a letter and its subscript.
+  panel.querySelector('h2').replaceChildren(...title.split('_').map((text, i) => i ? part('sub', text) : text));
   document.getElementById('weights-figures').textContent = isJa ? `${one.name}：${rows} × ${columns} 個。最小 ${least}、最大 ${most}、平均 ${mean}、標準偏差 ${deviation}` : `${one.name}: ${rows} × ${columns} numbers. Minimum ${least}, maximum ${most}, mean ${mean}, standard deviation ${deviation}`;
   const isCut = shown[0] < rows || shown[1] < columns;
   document.getElementById('weights-note').textContent = !isCut ? (isJa ? '有効数字 4 桁に丸めています。' : 'Rounded to four digits.') : isJa ? `最初の ${shown[0]} 行 ${shown[1]} 列だけを、有効数字 4 桁で示します。上の統計はすべての数によるものです。` : `The first ${shown[0]} rows and ${shown[1]} columns only, rounded to four digits. The figures above cover all numbers.`;

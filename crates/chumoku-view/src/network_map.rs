@@ -259,6 +259,51 @@ mod tests {
         }
     }
 
+    fn drawn_texts(figure: &Figure) -> Vec<String> {
+        let scene = figure.scene();
+        let texts = scene.items.iter().filter_map(|item| match item {
+            crate::SceneItem::Text(text) => Some(text.text.clone()),
+            _ => None,
+        });
+        texts.collect()
+    }
+
+    #[test]
+    fn the_map_explains_its_colors_and_has_its_title_once() {
+        let config = CountConfig { num_classes: 2, ..CountConfig::default() };
+        let report = CountReport::new(config, None).unwrap();
+        let meanings = [
+            (Lang::En, ["attention", "feed-forward network", "normalization", "residual connection"]),
+            (Lang::Ja, ["アテンション", "フィードフォワード層", "正規化", "残差接続"]),
+        ];
+        for (lang, meanings) in meanings {
+            let texts = drawn_texts(&report.map(lang));
+            for meaning in meanings {
+                assert!(texts.iter().any(|text| text == meaning), "{meaning}: {texts:?}");
+            }
+            // W_Q is a letter with a subscript.
+            assert!(texts.iter().all(|text| !text.contains('_')) && texts.iter().any(|text| text == "Q"), "{texts:?}");
+        }
+        let recurrent = CountConfig {
+            network: NetworkKind::Recurrent(RecurrentCell::Lstm),
+            vocab_size: 100,
+            num_classes: 3,
+            ..CountConfig::default()
+        };
+        let texts = drawn_texts(&CountReport::new(recurrent, None).unwrap().map(Lang::En));
+        assert!(texts.iter().any(|text| text == "recurrent network"), "{texts:?}");
+        assert!(!texts.iter().any(|text| text == "attention"), "{texts:?}");
+
+        let page = report.map_to_html(None, Lang::En);
+        let title = report.map(Lang::En).title;
+        // The name of the file, the heading, and the description of the picture; no text of the picture.
+        assert_eq!(page.matches(&title).count(), 3);
+        assert!(!page.contains(&format!(">{title}</text>")) && report.map(Lang::En).scene().to_svg().contains(&title));
+        assert!(page.contains("<td>Q = x W<sub>Q</sub> + b<sub>Q</sub></td>"));
+        let table = page.split("<table>").nth(1).unwrap().split("</table>").next().unwrap();
+        assert!(!table.contains('_'), "{table}");
+    }
+
     #[test]
     fn additive_attention_has_its_own_formulas() {
         let config = CountConfig { network: NetworkKind::AdditiveAttention, num_layers: 1, ..CountConfig::default() };

@@ -404,7 +404,7 @@ pub(crate) fn cell_note(lang: Lang) -> &'static str {
 pub(crate) fn top_note(lang: Lang, shown: usize, all: usize) -> String {
     tr_in!(
         "The text has {all} words. Shown are the {shown} that get most attention in this head, in text \
-             order; \"{}\" is what goes to all the others.",
+             order; “{}” is what goes to all the others.",
         "全 {all} 語のうち、このヘッドで最も多くアテンションを集めた {shown} 語を文中の順に示します。\
              「{}」はそれ以外の語への合計です。",
         lang,

@@ -36,6 +36,44 @@ pub fn escape_markup(text: &str) -> String {
     out
 }
 
+/// Formats a formula as markup: text after `_` and the number of a head in brackets become subscripts. So does text in
+/// braces after `_`.
+#[must_use]
+pub fn with_subscripts(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['_', '[']) {
+        let (before, after) = rest.split_at(at);
+        out.push_str(&escape_markup(before));
+        // The transposition sign is not part of the subscript.
+        let is_index = |c: char| c.is_alphanumeric() && c != 'ᵀ';
+        let index = |text: &str| text.len() - text.trim_start_matches(is_index).len();
+        let (mut parts, mut left) = (Vec::new(), after);
+        if let Some((name, more)) = left.strip_prefix("_{").and_then(|inside| inside.split_once('}')) {
+            parts.push(name);
+            left = more;
+        } else if let Some(name) = left.strip_prefix('_').filter(|name| index(name) > 0) {
+            let (name, more) = name.split_at(index(name));
+            parts.push(name);
+            left = more;
+        }
+        let head = left.strip_prefix('[').and_then(|inside| inside.split_once(']'));
+        if let Some((head, more)) = head.filter(|(head, _)| head.parse::<usize>().is_ok()) {
+            parts.push(head);
+            left = more;
+        }
+        if parts.is_empty() {
+            let (sign, more) = after.split_at(1);
+            out.push_str(sign);
+            left = more;
+        } else {
+            out.push_str(&format!("<sub>{}</sub>", escape_markup(&parts.join(","))));
+        }
+        rest = left;
+    }
+    out + &escape_markup(rest)
+}
+
 /// Truncates a text to a width and marks the cut with `…`.
 pub fn truncate(text: &str, width: usize) -> String {
     if display_width(text) <= width {
@@ -127,6 +165,14 @@ fn break_units(text: &str) -> Vec<(&'static str, String)> {
             (space, joined) = ("", false);
             continue;
         }
+        // 第 stays with the number after it: 第 1 層.
+        let is_ordinal = |last: &str| last.ends_with('第') && space == " " && starts_with_digit(grapheme);
+        if let Some((_, last)) = units.last_mut().filter(|(_, last)| is_ordinal(last)) {
+            last.push(' ');
+            last.push_str(grapheme);
+            (space, joined) = ("", true);
+            continue;
+        }
         match units.last_mut() {
             // An ordinal ends with 目.
             Some((_, last)) if grapheme == "目" && space.is_empty() && is_counted(last) => last.push_str(grapheme),
@@ -184,6 +230,36 @@ fn closes_text(grapheme: &str) -> bool {
     )
 }
 
+fn starts_with_digit(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// Returns Japanese prose for a page, where no line breaks inside 第 1 層: its spaces become no-break spaces.
+#[must_use]
+pub fn join_ordinals(prose: &str) -> String {
+    const ORDINAL: &str = "第 ";
+    let mut out = String::with_capacity(prose.len());
+    let mut rest = prose;
+    while let Some((before, after)) = rest.split_once(ORDINAL) {
+        out.push_str(before);
+        let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (number, more) = after.split_at(digits);
+        let counter =
+            more.strip_prefix(' ').filter(|more| digits > 0 && more.chars().next().is_some_and(|c| !c.is_ascii()));
+        rest = match counter {
+            Some(counter) => {
+                out.push_str(&format!("第\u{a0}{number}\u{a0}"));
+                counter
+            }
+            None => {
+                out.push_str(ORDINAL);
+                after
+            }
+        };
+    }
+    out + rest
+}
+
 /// Returns whether a unit ends with a number and a counter.
 fn is_counted(unit: &str) -> bool {
     let before = unit.trim_end_matches(|c: char| !c.is_ascii()).strip_suffix(' ');
@@ -211,6 +287,39 @@ pub(crate) fn unsigned_zero(number: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn indices_become_subscripts() {
+        let cases = [
+            ("S_scaled[1] = S[1] / √2", "S<sub>scaled,1</sub> = S<sub>1</sub> / √2"),
+            ("[H[1] … H[8]]", "[H<sub>1</sub> … H<sub>8</sub>]"),
+            ("A: n × h·d_k = 3 × 4", "A: n × h·d<sub>k</sub> = 3 × 4"),
+            ("S_biased + (0 | −∞) < a_", "S<sub>biased</sub> + (0 | −∞) &lt; a_"),
+            ("h_t = g(h_{t−1}, x_t)", "h<sub>t</sub> = g(h<sub>t−1</sub>, x<sub>t</sub>)"),
+            ("a_{b < W_Q", "a_{b &lt; W<sub>Q</sub>"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(with_subscripts(text), expected);
+        }
+    }
+
+    #[test]
+    fn no_line_breaks_inside_an_ordinal() {
+        let text = "アテンション：第 1 層、ヘッド 2。第 12 層の後の「猫」";
+        for width in 8..30 {
+            for line in wrap(text, width) {
+                assert!(
+                    !line.ends_with('第') && !line.starts_with('層') && !line.ends_with(['1', '2']),
+                    "{width}: {line}"
+                );
+            }
+        }
+        let joined = "アテンション：第\u{a0}1\u{a0}層、ヘッド 2。第\u{a0}12\u{a0}層の後の「猫」";
+        assert_eq!(join_ordinals(text), joined);
+        for other in ["第 x 層", "第 ", "第 3", "第 3 a", "次第 です", ""] {
+            assert_eq!(join_ordinals(other), other);
+        }
+    }
 
     #[test]
     fn markup_has_no_characters_that_xml_forbids() {

@@ -294,10 +294,10 @@ pub(crate) struct ExplainArgs {
     /// How the effect of words is measured
     #[arg(long, value_enum, default_value_t)]
     pub(crate) method: Method,
-    /// Layer to show, from 1 (default: the last; for a translator, the one that aligns best)
+    /// Layer to show, from 1 (default: the last, or on a page that of the most important head; for a translator, the one that aligns best)
     #[arg(long, value_name = "N", value_parser = parse_at_least_one)]
     pub(crate) layer: Option<usize>,
-    /// Head to show, from 1 (default: the first; for a translator, the one that aligns best)
+    /// Head to show, from 1 (default: the first, or on a page the most important one; for a translator, the one that aligns best)
     #[arg(long, value_name = "N", value_parser = parse_at_least_one)]
     pub(crate) head: Option<usize>,
     /// View to draw (the HTML page has all of them)
@@ -403,6 +403,11 @@ impl ExplainArgs {
     /// Returns true if the logit lens is shown: by `--lens`, in the JSON, or on the page.
     pub(crate) fn needs_lens(&self) -> bool {
         self.lens || self.json.is_some() || self.html.is_some()
+    }
+
+    /// Returns true if the user chose a layer or a head.
+    pub(crate) fn names_head(&self) -> bool {
+        self.layer.is_some() || self.head.is_some()
     }
 
     /// Returns true if a difference was requested.

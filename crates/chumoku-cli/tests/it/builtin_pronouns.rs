@@ -21,7 +21,7 @@ fn only_the_transformer_knows_what_it_means() {
     assert!((0.4..0.6).contains(&accuracy("ngrams")), "{parts}");
     assert!(accuracy("attention") >= 0.99, "{parts}");
     assert!(run.stdout.contains("N-grams are at chance: no word or phrase decides."), "{run:#?}");
-    let looks = run.stdout.contains("\"tired\" looks at \"cat\" (");
+    let looks = run.stdout.contains("“tired” looks at “cat” (");
     assert_eq!(looks, run.stdout.contains(" --layer "), "{run:#?}");
     // Networks of other instruction sets may let the noun look at the deciding word instead.
     match [", avx2", ", avx512"].iter().any(|isa| run.stderr.contains(isa)) {

@@ -114,7 +114,7 @@ fn feature_columns_are_used_in_every_command() {
     // The effect of each column, in addition to the words.
     let explain = ["explain", "model", "The meal was bland.", "--set", "price=5500", "--set", "shop=Nowhere"];
     let shown = place.run(&explain).assert_success();
-    for part in ["Effect of each feature column on \"dear\"", "price", "Nowhere (other)", "(missing)"] {
+    for part in ["Effect of each feature column on “dear”", "price", "Nowhere (other)", "(missing)"] {
         assert!(shown.stdout.contains(part), "{part}: {shown:#?}");
     }
     assert!(shown.stdout.lines().all(|line| line.chars().count() <= 80), "{shown:#?}");

@@ -364,7 +364,7 @@ fn labels_and_numbers_are_patched() {
         assert!(found.get("away").is_none() && found["toward"] == value["label"], "{model}: {found}");
         let shown = place.run(&["explain", model, text, "--patch", other, "--lens"]).assert_success().stdout;
         let label = value["label"].as_str().unwrap();
-        for words in [format!("Patching: the probability of \"{label}\""), "The probability of".into()] {
+        for words in [format!("Patching: the probability of “{label}”"), "The probability of".into()] {
             assert!(shown.contains(&words), "{model}: {words}: {shown}");
         }
         let tokens = found["tokens"].as_array().unwrap().len();
@@ -413,7 +413,7 @@ fn a_language_model_explains_what_it_writes() {
     assert!(without.get("prompt_words").is_none() && without["text"] == prompt, "{without}");
     // The terminal tells the two parts of the text apart.
     let shown = place.run(&["explain", "lm", prompt, "--generate", "3"]).assert_success().stdout;
-    for words in ["Prompt: \"to be or\"\n", "Written by the model: \"", "The model wrote word"] {
+    for words in ["Prompt: “to be or”\n", "Written by the model: “", "The model wrote word"] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
     place.run_rejected(&["explain", shared_model(), TEXT, "--generate", "3"], &["--generate", "language models"]);

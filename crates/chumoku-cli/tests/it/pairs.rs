@@ -109,7 +109,7 @@ fn both_texts_are_explained() {
     assert!(words[..at].contains(&"runs") && words[at..].contains(&"eats"), "{words:?}");
     assert!(why["words"][at]["special"] == true && why["attribution"]["scores"][at] == 0.0, "{why}");
     let shown = place.run(&["explain", "model", first, "--target", second]).assert_success();
-    assert!(shown.stdout.contains("\"A dog runs on day 3. | A dog eats.\""), "{shown:#?}");
+    assert!(shown.stdout.contains("“A dog runs on day 3. | A dog eats.”"), "{shown:#?}");
     assert!(shown.stdout.lines().all(|line| line.chars().count() <= 80), "{shown:#?}");
     let shown = place.run(&["explain", "ngrams", first, "--target", second]).assert_success();
     assert!(shown.stdout.contains("text 2 alone: eats"), "{shown:#?}");

@@ -162,8 +162,8 @@ fn number_columns_are_detected() {
     place.run(&["eval", "model", "hotels.csv", "--json"]).assert_success();
     // Thresholds in order, with the explained one among them.
     let why = place.run(&["explain", "model", "food good, staff kind, bath clean, street quiet."]).assert_success();
-    let explained = why.stdout.lines().find_map(|line| line.strip_prefix("Effect of each word on \"")).unwrap();
-    let label = explained.trim_end_matches('"');
+    let explained = why.stdout.lines().find_map(|line| line.strip_prefix("Effect of each word on “")).unwrap();
+    let label = explained.trim_end_matches('”');
     assert!(why.stdout.lines().any(|line| line.trim_start().starts_with(label) && line.ends_with('%')), "{why:#?}");
     assert!(why.stdout.contains("more thresholds"), "{why:#?}");
     let why = place.run(&["explain", "model", "--json", "-", "food good"]).assert_success().json();

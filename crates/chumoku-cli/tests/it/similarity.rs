@@ -71,7 +71,7 @@ fn a_disabled_head_changes_the_cosine_as_reported() {
 fn every_format_shows_both_texts_in_both_languages() {
     let place = TestDir::with_bert();
     let english = place.run(&["explain", "bert", TEXT, "--target", OTHER, "--html", "x.html"]).assert_success().stdout;
-    let expected = ["Cosine similarity: ", TEXT, "↔ \"bad film\"", "Effect of each word on the similarity", "foods"];
+    let expected = ["Cosine similarity: ", TEXT, "↔ “bad film”", "Effect of each word on the similarity", "foods"];
     for expected in expected {
         assert!(english.contains(expected), "“{expected}” is missing: {english}");
     }

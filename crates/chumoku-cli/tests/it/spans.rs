@@ -130,7 +130,7 @@ fn a_random_field_is_explained() {
 
     // On a terminal.
     for (lang, words) in [
-        ("en", ["Why model marks these 2 spans", "2. \"Oslo\" place", "previous word \"in\""]),
+        ("en", ["Why model marks these 2 spans", "2. “Oslo” place", "previous word “in”"]),
         ("ja", ["model が 2 個のスパンを検出する理由", "2. 「Oslo」 place", "前の語「in」"]),
     ] {
         let shown = place.run(&["--lang", lang, "explain", "model", TEXT]).assert_success().stdout;

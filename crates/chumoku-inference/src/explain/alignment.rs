@@ -111,6 +111,15 @@ pub struct TranslationHeadAblation {
 }
 
 impl Alignment {
+    /// Returns the layer and head of cross-attention, from 0, that matter most. With patching, it is the head that moves
+    /// the answer most, and otherwise the one that aligns best.
+    #[must_use]
+    pub fn most_important_head(&self) -> [usize; 2] {
+        let decoder = self.patching.as_ref().and_then(|patching| patching.decoder.as_ref());
+        let patched = decoder.and_then(|decoder| decoder.sites().strongest_head());
+        patched.unwrap_or_else(|| self.ranking.first().map_or([0, 0], |best| [best.layer, best.head]))
+    }
+
     /// Returns the weights of a target word over the source words.
     ///
     /// All indices count from 0.

@@ -368,6 +368,20 @@ impl Explanation {
         Some(without.probabilities[place] - before)
     }
 
+    /// Returns the layer and head, from 0, that matter most for the answer. With patching, it is the head that moves the
+    /// answer most. Otherwise it is the head whose absence changes the answer most, or the first head of the last layer.
+    #[must_use]
+    pub fn most_important_head(&self) -> [usize; 2] {
+        let patched = self.patching.as_ref().and_then(|patching| patching.sites().strongest_head());
+        let by_effect = || {
+            let heads = (0..self.layers).flat_map(|layer| (0..self.heads).map(move |head| [layer, head]));
+            let effects = heads.filter_map(|at| Some((at, self.head_effect(at[0], at[1])?.abs())));
+            let changing = effects.filter(|(_, effect)| *effect > 0.0);
+            changing.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(at, _)| at)
+        };
+        patched.or_else(by_effect).unwrap_or([self.layers.saturating_sub(1), 0])
+    }
+
     /// Returns a copy without the large arrays.
     pub(crate) fn without_arrays(&self) -> Explanation {
         Explanation {

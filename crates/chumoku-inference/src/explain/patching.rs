@@ -212,6 +212,16 @@ impl SiteEffects<'_> {
         argsort_descending(&effects).into_iter().take(count).map(|index| sites[index]).collect()
     }
 
+    /// Returns the layer and head, from 0, that move the answer most toward the other text: of cross-attention if there
+    /// is one. `None` if no head moves it there.
+    #[must_use]
+    pub fn strongest_head(&self) -> Option<[usize; 2]> {
+        let values = if self.cross_heads.is_empty() { self.heads } else { self.cross_heads };
+        let moving = values.iter().enumerate().filter(|(_, x)| x.is_finite() && **x > 0.0);
+        let (index, _) = moving.reduce(|best, next| if next.1 > best.1 { next } else { best })?;
+        Some([index / self.heads_per_layer(), index % self.heads_per_layer()])
+    }
+
     /// Checks the lengths of all arrays against a number of layers and heads.
     fn is_consistent(&self, layers: usize, heads: usize) -> bool {
         self.positions > 0
@@ -307,6 +317,10 @@ mod tests {
         ];
         assert_eq!(sites.strongest(4), strongest);
         assert_eq!(strongest.map(|site| sites.effect(site)), [0.8, 0.75, 0.7, 0.4]);
+        assert_eq!(sites.strongest_head(), Some([1, 0]));
+        let of_encoder = SiteEffects { cross_heads: &[], ..sites };
+        assert_eq!(of_encoder.strongest_head(), Some([0, 1]));
+        assert_eq!(SiteEffects { heads: &[-0.1, 0.0, f32::NAN, 0.0], ..of_encoder }.strongest_head(), None);
         assert!(decoder.has_consistent_lists());
         let cut = |change: fn(&mut DecoderPatching)| {
             let mut decoder = decoder.clone();

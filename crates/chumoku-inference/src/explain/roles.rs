@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn a_head_without_a_role_has_a_sentence_on_its_strongest_word() {
         let head = of(&[vec![0.9, 0.1], vec![0.9, 0.1]]);
-        assert_eq!(head.describe(Lang::En, "cat"), "Most of the attention, 90 %, goes to \"cat\"");
+        assert_eq!(head.describe(Lang::En, "cat"), "Most of the attention, 90 %, goes to “cat”");
         assert_eq!(head.describe(Lang::Ja, "猫"), "アテンションの大半（90 %）が「猫」に向かっています");
         let even = of(&vec![vec![0.25f32; 4]; 4]);
         assert_eq!(even.describe(Lang::En, "cat"), "No clear pattern; attention is spread out");

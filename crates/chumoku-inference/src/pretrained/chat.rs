@@ -139,7 +139,7 @@ impl ChatTemplate {
         let problem = match error.kind() {
             ErrorKind::OutOfFuel => tr!(
                 "the chat template takes more than {MAX_STEPS} steps; --no-chat continues the prompt without it",
-                "チャットテンプレートの手順が {MAX_STEPS} を超えました。--no-chat ならテンプレートなしで続きを書けます"
+                "チャットテンプレートのステップが {MAX_STEPS} を超えました。--no-chat ならテンプレートなしで続きを書けます"
             ),
             _ => tr!(
                 "the chat template cannot be used: {message}; --no-chat continues the prompt without it",

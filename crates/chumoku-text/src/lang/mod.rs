@@ -46,7 +46,7 @@ impl Lang {
     /// Puts a text between the quotation marks of this language.
     pub fn quoted(self, text: &str) -> String {
         match self {
-            Self::En => format!("\"{text}\""),
+            Self::En => format!("“{text}”"),
             Self::Ja => format!("「{text}」"),
         }
     }

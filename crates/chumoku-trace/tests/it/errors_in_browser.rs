@@ -124,7 +124,7 @@ fn terminal_shows_labels_and_numbers_within_its_width() {
 #[test]
 fn errors_page_sends_no_request_in_both_languages() {
     for (lang, hash, words) in [
-        (Lang::En, "", ["3 of 40 rows are wrong: accuracy 92.5 %.", "\"not\": 2 errors"]),
+        (Lang::En, "", ["3 of 40 rows are wrong: accuracy 92.5 %.", "“not”: 2 errors"]),
         (Lang::En, "lang=ja&theme=dark", ["40 行中 3 行が誤り", "「not」：2 件"]),
     ] {
         let page = errors_to_html(&errors(), lang);
@@ -166,7 +166,7 @@ fn terminal_shows_each_error_within_its_width() {
     }
     let english = render_errors(&errors(), &chumoku_view::TerminalOptions::default());
     for expected in
-        ["\"not\": 2 errors", "No word in common: 1 error", "(25 % of 12)", "2. line 9: <b>positive → negative"]
+        ["“not”: 2 errors", "No word in common: 1 error", "(25 % of 12)", "2. line 9: <b>positive → negative"]
     {
         assert!(english.contains(expected), "{expected}: {english}");
     }

@@ -31,7 +31,8 @@ fn panel(page: &str, block: &str, layer: &str) -> Option<String> {
         "<script>addEventListener('load', () => {{
           const block = [...document.querySelectorAll('.figure:not([hidden]) rect[role=button]')].find(one => one.getAttribute('aria-label').includes('{block}'));
           // The name lies on the block, which catches its clicks.
-          const name = [...block.closest('svg').querySelectorAll('text')].find(one => one.textContent === '{block}');
+          const outer = block.getBoundingClientRect(), isInside = box => box.left >= outer.left && box.right <= outer.right && box.top >= outer.top && box.bottom <= outer.bottom;
+          const name = [...block.closest('svg').querySelectorAll('text')].find(one => isInside(one.getBoundingClientRect()) && one.textContent === '{block}'.split('_')[0]);
           name.scrollIntoView({{ block: 'center' }});
           const box = name.getBoundingClientRect();
           document.documentElement.dataset.caught = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2) === block;
@@ -68,7 +69,7 @@ fn a_block_leads_to_its_weights() {
     let cells = |panel: &str| -> Vec<String> {
         panel.split("<td style=").skip(1).map(|cell| between(cell, ">", "<").to_owned()).collect()
     };
-    assert!(between(&panel, "<h2", "</h2>").ends_with("· W_Q"), "{panel}");
+    assert!(between(&panel, "<h2", "</h2>").ends_with("· W<sub>Q</sub>"), "{panel}");
     assert!(panel.contains("encoder.layers.1.self_attn.in_proj_weight: 64 × 2 numbers. Minimum −0.25, maximum 1.5"));
     assert!(panel.contains("mean 1.23e−4, standard deviation 0.5"), "{panel}");
     assert!(panel.contains("The first 2 rows and 2 columns only"), "{panel}");

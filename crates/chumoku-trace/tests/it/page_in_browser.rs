@@ -985,7 +985,7 @@ fn patching_of_a_translation_shows_its_numbers() {
             Lang::En,
             [
                 "Patching: what turns",
-                "The tokens after \"2026 &lt;b&gt;\" are compared",
+                "The tokens after “2026 &lt;b&gt;” are compared",
                 "Encoder and decoder are patched.",
                 "head 2 of the cross-attention in layer 2: with the other text’s values there",
             ],
@@ -996,7 +996,7 @@ fn patching_of_a_translation_shows_its_numbers() {
                 "パッチング：",
                 "訳文が分かれる「2026 &lt;b&gt;」の次のトークン",
                 "置き換えるのはエンコーダーとデコーダーの値です。",
-                "第 2 層のクロスアテンションのヘッド 2です。",
+                "第&nbsp;2&nbsp;層のクロスアテンションのヘッド 2です。",
             ],
         ),
     ] {
@@ -1021,8 +1021,66 @@ fn patching_of_a_translation_shows_its_numbers() {
             assert!(shown.iter().zip(numbers).all(|(a, b)| (a - b).abs() <= 0.005_001), "{id}: {shown:?}");
         }
     }
+    // The page opens on the strongest head of cross-attention, and a cell of its map opens another.
+    assert_eq!(a.most_important_head(), [1, 1]);
+    let script = "
+      const cell = (l, h) => document.querySelectorAll('#patch-decoder-cross tbody tr')[l].querySelectorAll('td')[h];
+      const now = () => [S.layer + 1, S.head + 1].join();
+      log.push(now());
+      cell(1, 0).click();
+      log.push(now());
+      document.querySelector('#patch-heads tbody td').click();
+      log.push(now());
+    ";
+    let Some(log) = run(&alignment_to_html(&a, a.most_important_head(), Lang::En), "", script) else { return };
+    assert_eq!(log, ["2,2", "2,1", "2,1"]);
     let Some(dom) = dom(&alignment_to_html(&alignment(), [0; 2], Lang::En), "") else { return };
     assert!(between(&dom, "id=\"patch-card\"", ">").contains("hidden"));
+}
+
+/// The page opens on the head that patching names, and a click on a head in the map opens that head.
+#[test]
+fn the_map_of_patched_heads_leads_to_their_attention() {
+    let e = with_inner_steps();
+    let heads = &e.patching.as_ref().expect("patching").heads;
+    let strongest = (0..heads.len()).reduce(|best, i| if heads[i] > heads[best] { i } else { best }).unwrap();
+    let first = [strongest / e.heads, strongest % e.heads];
+    assert_eq!(e.most_important_head(), first);
+    let name = |[layer, head]: [usize; 2]| format!("layer {}, head {}", layer + 1, head + 1);
+    let other = [(first[0] + 1) % e.layers, (first[1] + 1) % e.heads];
+    let script = format!(
+        "const cells = [...document.querySelectorAll('#patch-heads tbody tr')].map(row => [...row.querySelectorAll('td')]);
+         const now = () => log.push($('attention-title').textContent, location.hash);
+         now();
+         cells[{l}][{h}].click(); now();
+         log.push($('attention-card').getBoundingClientRect().top < innerHeight, document.activeElement.getAttribute('aria-checked'));
+         cells[{a}][{b}].dispatchEvent(new KeyboardEvent('keydown', {{ key: 'Enter', bubbles: true }})); now();
+         log.push(getComputedStyle(cells[0][0]).cursor, getComputedStyle(document.querySelector('#patch-ff tbody td')).cursor === 'pointer');
+         document.querySelector('#patch-ff tbody td').click(); now();",
+        l = other[0], h = other[1], a = first[0], b = first[1]
+    );
+    let Some(log) = run(&to_html(&e, e.most_important_head(), Lang::En), "", &script) else { return };
+    let link = |[layer, head]: [usize; 2]| format!("layer={}&head={}", layer + 1, head + 1);
+    assert!(log[0].contains(&name(first)), "{log:?}");
+    assert!(log[2].contains(&name(other)) && log[3].contains(&link(other)), "{log:?}");
+    assert_eq!(log[4..6], ["true", "true"], "the attention is in view, and its button has the focus: {log:?}");
+    assert!(log[6].contains(&name(first)) && log[7].contains(&link(first)), "{log:?}");
+    assert_eq!(log[8..10], ["pointer", "false"], "{log:?}");
+    assert!(log[10].contains(&name(first)), "other maps open no head: {log:?}");
+}
+
+/// No line of a Japanese page breaks inside 第 1 層.
+#[test]
+fn ordinals_do_not_break() {
+    let e = with_inner_steps();
+    let Some(dom) = dom(&to_html(&e, [1, 0], Lang::Ja), "") else { return };
+    let shown: String =
+        dom.split("<script").map(|part| part.split_once("</script>").map_or(part, |(_, rest)| rest)).collect();
+    assert!(
+        shown.matches("第&nbsp;2&nbsp;層").count() > 3 && !shown.contains("第 2"),
+        "{}",
+        shown.matches("第 2").count()
+    );
 }
 
 /// The heading, the sentence and the warning of patching, and the heading of the lens.

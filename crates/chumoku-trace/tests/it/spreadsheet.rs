@@ -397,7 +397,8 @@ fn gradient_formulas_recalculate_after_every_change() {
     }
     // Hidden results after the step are on the second sheet.
     let trace = builtin("training-step").unwrap().trace_backward(0).unwrap();
-    for (lang, names) in [(Lang::En, ["Trace", "Other steps"]), (Lang::Ja, ["計算の手順", "ほかの手順"])] {
+    for (lang, names) in [(Lang::En, ["Trace", "Other steps"]), (Lang::Ja, ["計算のステップ", "ほかのステップ"])]
+    {
         let book = Book::read(&trace.to_xlsx(&with(*OPTIONS, |o| o.lang = lang)).unwrap());
         assert_eq!(book.sheets, names);
     }
@@ -457,7 +458,7 @@ fn both_sheets_refer_to_each_other() {
     let trace = builtin("heads").unwrap().trace(0).unwrap();
     for (lang, names, said) in [
         (Lang::En, ["Trace", "Other heads"], ["on the sheet “Other heads”", "on the sheet “Trace”"]),
-        (Lang::Ja, ["計算の手順", "ほかのヘッド"], ["シート「ほかのヘッド」", "シート「計算の手順」"]),
+        (Lang::Ja, ["計算のステップ", "ほかのヘッド"], ["シート「ほかのヘッド」", "シート「計算のステップ」"]),
     ] {
         let book = Book::read(&trace.to_xlsx(&with(*OPTIONS, |o| o.lang = lang)).unwrap());
         assert_eq!(book.sheets, names);

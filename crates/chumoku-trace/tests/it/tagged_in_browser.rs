@@ -130,7 +130,7 @@ fn spans_page_shows_steps_inside_the_network() {
         decoder: None,
     });
     for (lang, words) in [
-        (Lang::En, ["The answer after every layer", "The tags of word 4, &quot;Oslo&quot;, are compared."]),
+        (Lang::En, ["The answer after every layer", "The tags of word 4, “Oslo”, are compared."]),
         (Lang::Ja, ["各層の後での答え", "4 番目の語「Oslo」のタグを比べます。"]),
     ] {
         let page = tagged_to_html(&tagged, None, lang);
@@ -153,7 +153,7 @@ fn spans_page_shows_steps_inside_the_network() {
 #[test]
 fn spans_page_sends_no_request_in_both_languages() {
     for (lang, hash, words) in [
-        (Lang::En, "", ["reads [MASK] in its place", "likeliest labels without \"&lt;b&gt;place\" there"]),
+        (Lang::En, "", ["reads [MASK] in its place", "likeliest labels without “&lt;b&gt;place” there"]),
         (
             Lang::En,
             "lang=ja&theme=dark",
@@ -203,11 +203,11 @@ fn terminal_shows_each_span_within_its_width() {
     let text = render_tagged(&tagged(12), &chumoku_view::TerminalOptions::default());
     for expected in [
         "Why <model> marks these 12 spans",
-        "10. \"Oslo\" <b>place  98.7 %",
+        "10. “Oslo” <b>place  98.7 %",
         "Network alone: 25.0 %",
         "+2.50 = features",
         "Oslo B-<b>place / O",
-        "previous word \"in\"",
+        "previous word “in”",
         "12 letters or more",
         "and 2 more spans",
     ] {

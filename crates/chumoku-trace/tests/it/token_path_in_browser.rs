@@ -4,7 +4,7 @@
 
 use crate::common::browser::{between, dom, run_in_frames};
 use crate::common::layers::{additive, layers, recurrents};
-use crate::common::traces::{number, published_folder};
+use crate::common::traces::{figures, number, published_folder};
 use crate::common::with;
 use chumoku::models::TranslatorAttention;
 use chumoku::{TextClassifier, TextTranslator};
@@ -294,4 +294,58 @@ fn a_page_that_recomputes_nothing_follows_a_token() {
     );
     let logs = run_in_frames(&[(large, script)], 390).unwrap();
     assert_eq!(logs[0], ["1", "true", "true", "0", "no error"]);
+}
+
+/// The script gives the cells of such a page the classes that other pages have from the start.
+#[test]
+fn a_page_that_recomputes_nothing_colors_its_numbers() {
+    let trace = parse(&wide()).trace(0).unwrap();
+    let large = page(&trace, 4);
+    assert!(large.contains("<tr data-c=\"") && !large.contains("class=\"p8\""));
+    let Some(dom) = dom(&large, "") else { return };
+    let mut colored = 0;
+    for (step, figure) in trace.steps.iter().zip(figures(&dom, &trace)) {
+        let largest = step.value.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
+        for (i, row) in between(figure, "<tbody>", "</tbody>").split("<tr").skip(1).enumerate() {
+            let cells = row.split("<td").skip(1).map(|cell| cell.split('>').next().unwrap());
+            for (j, tag) in cells.filter(|tag| !tag.contains("more")).enumerate() {
+                let x = step.value[[i, j]];
+                let expected = match (x.abs() / largest * 8.0).round() {
+                    _ if !x.is_finite() => "none".to_owned(),
+                    level if level >= 1.0 => format!("{}{level}", if x < 0.0 { 'm' } else { 'p' }),
+                    _ => String::new(),
+                };
+                let classes = tag.split('"').nth(1).unwrap_or("").replace("at", "");
+                assert_eq!(classes.trim(), expected, "{}[{i}, {j}]", step.name());
+                colored += usize::from(!expected.is_empty());
+            }
+        }
+    }
+    assert!(colored > 100, "{colored}");
+}
+
+/// The page of a layer of width 128, with 64 rows and columns of each matrix.
+#[test]
+fn pages_of_wide_layers_are_small() {
+    let entry = |k: usize| ((k * 37 + 11) % 83) as f64 / 97.0 - 0.43;
+    let matrix = |rows: usize, columns: usize| -> Value {
+        (0..rows).map(|i| (0..columns).map(|j| entry(i * columns + j + rows)).collect::<Value>()).collect()
+    };
+    let vector = || matrix(1, 128)[0].clone();
+    let file = json!({
+        "inputs": {
+            "X": matrix(20, 128), "W_Q": matrix(128, 128), "W_K": matrix(128, 128), "W_V": matrix(128, 128),
+            "W_O": matrix(128, 128), "b_Q": vector(), "b_K": vector(), "b_V": vector(), "b_O": vector(),
+            "gamma": vector(), "norm_beta": vector(),
+        },
+        "options": { "num_heads": 4, "causal": true, "norm": "pre" },
+    });
+    let trace = parse(&file).trace(0).unwrap();
+    let page = trace.to_html(&with(TraceOptions::default(), |o| o.size = 64));
+    let cells: usize = trace.steps.iter().map(|step| step.value.nrows().min(64) * step.value.ncols().min(64)).sum();
+    assert!(
+        cells > 20_000 && page.len() < 17 * cells && page.len() <= 600_000,
+        "{cells} numbers: {} bytes",
+        page.len()
+    );
 }

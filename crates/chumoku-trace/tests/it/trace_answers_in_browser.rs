@@ -3,7 +3,7 @@
 //! Needs Chromium or Chrome on the path. Without one, each test prints a notice and passes. All pages of a test share one
 //! run of the browser.
 
-use crate::common::browser::{dom, run_in_frames};
+use crate::common::browser::{between, dom, run_in_frames};
 use crate::common::layers::{layer, layers, recurrents, stepped};
 use crate::common::traces::{SHOWN, number, wide};
 use crate::common::{Numbers, with};
@@ -503,6 +503,10 @@ fn links_choose_theme_language_and_number() {
     assert!(dom.contains("data-theme=\"dark\"") && dom.contains("<html lang=\"ja\""), "{}", &dom[..300]);
     let title = dom.split("id=\"why-title\">").nth(1).unwrap().split("</h2>").next().unwrap();
     assert!(title.starts_with("A(2,3) = ") && title.contains("になる理由"), "{title}");
+    // The button says its theme, as on the other pages.
+    assert_eq!(between(between(&dom, "id=\"theme\"", "/button>"), ">", "<"), "表示: ダーク");
+    let english = self::dom(&page, "theme=light").unwrap();
+    assert_eq!(between(between(&english, "id=\"theme\"", "/button>"), ">", "<"), "Theme: light");
 }
 
 /// The limits of the size of a page.

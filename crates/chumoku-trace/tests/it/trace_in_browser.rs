@@ -97,7 +97,8 @@ fn found(page: &str, script: &str, arguments: &[&str]) -> Option<Vec<String>> {
     let page = without_policy(page).replace("</body>", &script);
     let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).chain([DOM.into()]).collect();
     let dom = open(&page, "", &arguments)?;
-    let log = between(&dom, "<pre id=\"log\">", "</pre>").replace("&gt;", ">").replace("&amp;", "&");
+    let log = between(&dom, "<pre id=\"log\">", "</pre>");
+    let log = log.replace("&gt;", ">").replace("&nbsp;", "\u{a0}").replace("&amp;", "&");
     Some(log.lines().map(str::to_owned).collect())
 }
 
@@ -193,8 +194,7 @@ fn language_switch_changes_the_shown_language() {
           log.push([...new Set(langs)].join() + ' ' + (langs.length * 2 == all('.t').filter(t => !t.closest('[hidden]')).length)
             + ' ' + $('#weights-2-title').innerText + ' | ' + $('h1').innerText); };
         seen(); $('label[for=ja]').click(); seen(); $('label[for=en]').click(); seen();";
-    let japanese =
-        "ja true 18. アテンションの重み (ヘッド 2) | reviews-model: 因果的セルフアテンション、第 3 層、ヘッド 2";
+    let japanese = "ja true 18. アテンションの重み (ヘッド 2) | reviews-model: 因果的セルフアテンション、第\u{a0}3\u{a0}層、ヘッド 2";
     let english = "en true 18. Attention weights (head 2) | reviews-model: causal self-attention, layer 3, head 2";
     for (lang, first) in [(Lang::En, english), (Lang::Ja, japanese)] {
         let Some(log) = found(&wide().to_html(&options(lang)), script, &[]) else { return };

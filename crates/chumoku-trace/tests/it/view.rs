@@ -437,3 +437,38 @@ fn page_rejects_arrays_of_wrong_size() {
     e.attention.pop();
     let _ = to_html(&e, [0; 2], Lang::En);
 }
+
+#[test]
+fn pages_open_on_the_most_important_head() {
+    // Without patching, it is the head whose absence changes the answer most; the network's own answer counts.
+    let mut e = crate::common::english();
+    let effect = |e: &Explanation, [layer, head]: [usize; 2]| e.head_effect(layer, head).unwrap().abs();
+    let first = e.most_important_head();
+    for layer in 0..e.layers {
+        for head in 0..e.heads {
+            assert!(effect(&e, first) >= effect(&e, [layer, head]), "{layer}, {head}");
+        }
+    }
+    assert_eq!(first, [1, 3]);
+    // Without any such number, it is the first head of the last layer.
+    e.without.clear();
+    assert_eq!(e.most_important_head(), [1, 0]);
+}
+
+/// Prose quotes labels and tokens with the quotation marks of its language.
+#[test]
+fn prose_has_typographic_quotes() {
+    for (lang, e) in [(Lang::En, crate::common::english()), (Lang::Ja, crate::common::japanese())] {
+        let marks = lang.pick("“", "「");
+        let text = render(&e, 1, 2, &terminal(100, ColorDepth::None, lang));
+        assert!(text.contains(marks) && !text.contains('"'), "{text}");
+        let page = to_html(&e, [1, 2], lang);
+        let (_, data) = page.split_once("id=\"data\">").expect("data");
+        let data: Value = serde_json::from_str(data.split_once("</script>").expect("its end").0).expect("JSON");
+        let mut prose = vec![&data["trust_text"], &data["shares"], &data["roles"]];
+        prose.extend(data["head_statistics"].as_array().expect("heads").iter().map(|head| &head["text"]));
+        for text in prose.iter().flat_map(|both| ["en", "ja"].map(|code| both[code].as_str().unwrap_or_default())) {
+            assert!(!text.contains('"'), "{text}");
+        }
+    }
+}

@@ -4,7 +4,7 @@ use super::heatmap::{ColorScale, FigureAxis, Heatmap};
 use super::{Canvas, Lang, estimated_text_width};
 use crate::picture::{Paint, SceneItem, SceneText, TextAnchor};
 use crate::terminal::{ColorDepth, Painter as Colour};
-use crate::width::{align_left, truncate, wrap};
+use crate::width::{align_left, display_width, truncate, wrap};
 use chumoku::lang::show_controls;
 
 /// Several heatmaps in a meaningful order.
@@ -27,6 +27,8 @@ pub(crate) const MAX_CELLS_PER_SIDE: usize = 64;
 
 /// Maximum number of cells along a side of a heatmap in a terminal.
 const MAX_TERMINAL_CELLS: usize = 24;
+/// Maximum width of a caption in columns of a terminal; longer ones are wrapped.
+const MAX_CAPTION_WIDTH: usize = 32;
 
 fn any_larger(maps: &[Heatmap], most: usize) -> bool {
     maps.iter().any(|map| map.rows.labels.len().max(map.columns.labels.len()) > most)
@@ -152,14 +154,18 @@ impl HeatmapGrid {
         let paint = Colour::new(depth);
         let most = ((width - 2) / 2).min(MAX_TERMINAL_CELLS);
         let side = self.maps.iter().map(|map| map.columns.labels.len()).max().unwrap_or(1).min(most);
+        let caption = |map: &Heatmap| show_controls(&map.caption);
+        let widest = self.maps.iter().map(|map| display_width(&caption(map))).max().unwrap_or(0);
         // Two columns of a terminal are about as wide as a line is high.
-        let wide = (2 * side).max(24) + 2;
+        let wide = (2 * side).max(widest.clamp(24, MAX_CAPTION_WIDTH)) + 2;
         let across = ((width - 2) / wide).max(1);
         let mut lines = Vec::new();
         for part in self.maps.chunks(across) {
-            let captions: String =
-                part.iter().map(|map| align_left(&truncate(&show_controls(&map.caption), wide - 2), wide)).collect();
-            lines.push(format!("  {captions}"));
+            let captions: Vec<Vec<String>> = part.iter().map(|map| wrap(&caption(map), wide - 2)).collect();
+            for k in 0..captions.iter().map(Vec::len).max().unwrap_or(0) {
+                let cells = captions.iter().map(|of| align_left(of.get(k).map_or("", String::as_str), wide));
+                lines.push(format!("  {}", cells.collect::<String>()));
+            }
             let small: Vec<_> = part.iter().map(|map| (map, max_pooled(map, most))).collect();
             let height = small.iter().map(|(_, pooled)| pooled.rows).max().unwrap_or(0);
             for i in 0..height {

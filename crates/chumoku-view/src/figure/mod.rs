@@ -110,6 +110,10 @@ impl Canvas<'_> {
 const TEXT_SIZE: f64 = 13.0;
 /// Margin around a picture.
 const MARGIN: f64 = 24.0;
+/// Baselines of title and subtitle, and the upper edge of the content.
+const TITLE_Y: f64 = 34.0;
+const SUBTITLE_Y: f64 = 56.0;
+const CONTENT_Y: f64 = 76.0;
 
 /// Estimates the drawn width of a text. Fonts differ; the estimate is generous.
 fn estimated_text_width(text: &str, size: f64) -> f64 {
@@ -120,25 +124,34 @@ impl Figure {
     /// Draws the figure.
     #[must_use]
     pub fn scene(&self) -> Scene {
+        self.scene_with(true)
+    }
+
+    /// Draws the figure with or without its title. A page may have the title as a heading.
+    fn scene_with(&self, has_title: bool) -> Scene {
+        let up = if has_title { 0.0 } else { SUBTITLE_Y - TITLE_Y };
+        let content_y = CONTENT_Y - up;
         let [title, subtitle] = [&self.title, &self.subtitle].map(|text| show_controls_in_text(text));
-        let mut items = vec![
-            SceneText { is_bold: true, ..SceneText::new([MARGIN, 34.0], truncate(&title, 120), 18.0, Paint::Text) }
-                .into(),
-            SceneText::new([MARGIN, 56.0], truncate(&subtitle, 160), TEXT_SIZE, Paint::SecondaryText).into(),
-        ];
+        let mut items = Vec::new();
+        if has_title {
+            let text = SceneText::new([MARGIN, TITLE_Y], truncate(&title, 120), 18.0, Paint::Text);
+            items.push(SceneText { is_bold: true, ..text }.into());
+        }
+        let at = [MARGIN, SUBTITLE_Y - up];
+        items.push(SceneText::new(at, truncate(&subtitle, 160), TEXT_SIZE, Paint::SecondaryText).into());
         let mut content = Vec::new();
         let mut canvas = Canvas { items: &mut content, lang: self.lang };
         let [right, bottom] = match &self.content {
-            Content::Heatmap(map) => map.draw([MARGIN, 76.0], &mut canvas),
-            Content::HeatmapGrid(sheet) => sheet.draw([MARGIN, 76.0], &mut canvas),
-            Content::Lines(lines) => lines.draw([MARGIN, 76.0], &mut canvas),
-            Content::Curves(curves) => curves.draw([MARGIN, 76.0], &mut canvas),
-            Content::ScoreBreakdown(products) => products.draw([MARGIN, 76.0], &mut canvas),
-            Content::Scatter(scatter) => scatter.draw([MARGIN, 76.0], &mut canvas),
-            Content::ColoredText(effects) => effects.draw([MARGIN, 76.0], &mut canvas),
-            Content::Panels(panels) => panels.draw([MARGIN, 76.0], &mut canvas),
-            Content::SearchTree(tree) => tree.draw([MARGIN, 76.0], &mut canvas),
-            Content::NetworkMap(map) => map.draw([MARGIN, 76.0], &mut canvas),
+            Content::Heatmap(map) => map.draw([MARGIN, content_y], &mut canvas),
+            Content::HeatmapGrid(sheet) => sheet.draw([MARGIN, content_y], &mut canvas),
+            Content::Lines(lines) => lines.draw([MARGIN, content_y], &mut canvas),
+            Content::Curves(curves) => curves.draw([MARGIN, content_y], &mut canvas),
+            Content::ScoreBreakdown(products) => products.draw([MARGIN, content_y], &mut canvas),
+            Content::Scatter(scatter) => scatter.draw([MARGIN, content_y], &mut canvas),
+            Content::ColoredText(effects) => effects.draw([MARGIN, content_y], &mut canvas),
+            Content::Panels(panels) => panels.draw([MARGIN, content_y], &mut canvas),
+            Content::SearchTree(tree) => tree.draw([MARGIN, content_y], &mut canvas),
+            Content::NetworkMap(map) => map.draw([MARGIN, content_y], &mut canvas),
         };
         items.extend(content);
         let titles = [(&title, 18.0, 120), (&subtitle, TEXT_SIZE, 160)];
@@ -181,7 +194,8 @@ impl Figure {
     pub fn to_text(&self, options: &TerminalOptions) -> String {
         let width = options.width.max(40);
         let paint = TerminalPaint::new(options.color);
-        let mut lines = vec![paint.strong(&truncate(&show_controls_in_text(&self.title), width))];
+        let title = wrap(&show_controls_in_text(&self.title), width);
+        let mut lines: Vec<String> = title.iter().map(|line| paint.strong(line)).collect();
         lines.extend(
             wrap(&show_controls_in_text(&self.subtitle), width - 2).into_iter().take(3).map(|line| format!("  {line}")),
         );

@@ -1,7 +1,7 @@
 //! The map of a network: every step as a block, from the tokens to the answer, with residual connections.
 
 use super::table::FigureTable;
-use super::{Canvas, Lang};
+use super::{Canvas, Lang, estimated_text_width};
 use crate::picture::{Paint, SceneItem, SceneText, TextAnchor};
 use chumoku::data::format_thousands_wide as whole;
 use chumoku::tr_in;
@@ -86,6 +86,15 @@ const OUTSIDE: f64 = 20.0;
 /// Half of the gap where a line passes another.
 const PASSING_GAP: f64 = 4.0;
 
+/// Distance between the lowest block and the legend.
+const LEGEND_GAP: f64 = 14.0;
+/// Distance between the lines of the legend.
+const LEGEND_STEP: f64 = 20.0;
+/// Font size of the legend.
+const LEGEND_SIZE: f64 = 11.5;
+/// Side length of a color in the legend.
+const SWATCH: f64 = 13.0;
+
 /// A stack of layers: a frame around repeated blocks.
 struct Frame {
     top: f64,
@@ -103,6 +112,21 @@ struct Pen {
     /// The point at which the current residual connection starts.
     residual_from: [f64; 2],
     frame: Option<Frame>,
+}
+
+impl BlockRole {
+    /// Returns the color of a block, and that of its text.
+    fn colors(self) -> [Paint; 2] {
+        match self {
+            BlockRole::Ends => [Paint::Signed(-0.3), Paint::TextOnSigned(-0.3)],
+            BlockRole::Projection | BlockRole::Scores | BlockRole::Attention => {
+                [Paint::Share(0.2), Paint::TextOnShare(0.2)]
+            }
+            BlockRole::FeedForward => [Paint::Signed(0.3), Paint::TextOnSigned(0.3)],
+            BlockRole::Norm => [Paint::Background, Paint::Text],
+            BlockRole::Residual => [Paint::Signed(0.25), Paint::TextOnSigned(0.25)],
+        }
+    }
 }
 
 impl MapBlock {
@@ -187,7 +211,48 @@ impl NetworkMap {
         }
         pens.iter_mut().for_each(|pen| close_frame(pen, canvas));
         let columns = if self.blocks.iter().any(MapBlock::is_in_decoder) { 2.0 } else { 1.0 };
-        [x0 + MARGIN + (columns - 1.0) * COLUMN + WIDTH + 60.0, bottom]
+        let right = x0 + MARGIN + (columns - 1.0) * COLUMN + WIDTH + 60.0;
+        let bottom = self.draw_legend([x0, bottom + LEGEND_GAP], right, canvas);
+        [right, bottom]
+    }
+
+    /// Returns the colors of the blocks that occur, with their meanings.
+    fn legend(&self, lang: Lang) -> Vec<(BlockRole, &'static str)> {
+        let has = |role: BlockRole| self.blocks.iter().any(|block| block.role == role);
+        let network = match has(BlockRole::Scores) {
+            true => lang.pick("feed-forward network", "フィードフォワード層"),
+            false => lang.pick("recurrent network", "再帰型ネットワーク"),
+        };
+        let ends = lang.pick("embedding, pooling, output", "埋め込み、プーリング、出力");
+        let all = [
+            (BlockRole::Ends, ends),
+            (BlockRole::Scores, lang.pick("attention", "アテンション")),
+            (BlockRole::FeedForward, network),
+            (BlockRole::Norm, lang.pick("normalization", "正規化")),
+            (BlockRole::Residual, lang.pick("residual connection", "残差接続")),
+        ];
+        all.into_iter().filter(|(role, _)| has(*role)).collect()
+    }
+
+    /// Draws the meanings of the colors in lines up to the right edge, and returns their lower edge.
+    fn draw_legend(&self, [x0, y0]: [f64; 2], right: f64, canvas: &mut Canvas<'_>) -> f64 {
+        let [mut x, mut y] = [x0, y0];
+        for (role, meaning) in self.legend(canvas.lang) {
+            let width = SWATCH + 6.0 + estimated_text_width(meaning, LEGEND_SIZE) + 16.0;
+            if x > x0 && x + width > right {
+                [x, y] = [x0, y + LEGEND_STEP];
+            }
+            let [fill, ink] = role.colors();
+            rect([x + 1.0, y, SWATCH, SWATCH], fill, "", canvas);
+            if role == BlockRole::Residual {
+                let sign = SceneText::new([x + 1.0 + SWATCH / 2.0, y + SWATCH - 2.5], "+", 12.0, ink);
+                canvas.text(sign.with_anchor(TextAnchor::Middle));
+            }
+            let at = [x + SWATCH + 6.0, y + SWATCH - 2.5];
+            canvas.text(SceneText::new(at, meaning, LEGEND_SIZE, Paint::SecondaryText));
+            x += width;
+        }
+        y + SWATCH
     }
 
     /// Returns true if a residual connection starts before this block.
@@ -229,8 +294,9 @@ impl NetworkMap {
                 line([outside, from], [outside, y], canvas);
                 arrow([outside, y], [middle - 11.0, y], canvas);
                 let says = first.sentence(row.start + 1, lang);
-                rect([middle - 10.0, top - 1.0, 20.0, 20.0], Paint::Signed(0.25), &says, canvas);
-                let text = SceneText::new([middle, y + 5.0], "+", 15.0, Paint::TextOnSigned(0.25));
+                let [fill, ink] = first.role.colors();
+                rect([middle - 10.0, top - 1.0, 20.0, 20.0], fill, &says, canvas);
+                let text = SceneText::new([middle, y + 5.0], "+", 15.0, ink);
                 canvas.text(text.with_anchor(TextAnchor::Middle));
                 pen.bottom = top + 19.0;
                 pen.y += 19.0 + GAP;
@@ -311,19 +377,11 @@ impl NetworkMap {
 
     fn draw_block(&self, index: usize, area: [f64; 4], canvas: &mut Canvas<'_>) {
         let block = &self.blocks[index];
-        let [fill, ink] = match block.role {
-            BlockRole::Ends => [Paint::Signed(-0.3), Paint::TextOnSigned(-0.3)],
-            BlockRole::Projection | BlockRole::Scores | BlockRole::Attention => {
-                [Paint::Share(0.2), Paint::TextOnShare(0.2)]
-            }
-            BlockRole::FeedForward => [Paint::Signed(0.3), Paint::TextOnSigned(0.3)],
-            BlockRole::Norm | BlockRole::Residual => [Paint::Background, Paint::Text],
-        };
+        let [fill, ink] = block.role.colors();
         let says = block.sentence(index + 1, canvas.lang);
         rect(area, fill, &says, canvas);
         let [x, y, width, _] = area;
-        let name = SceneText { is_bold: true, ..SceneText::new([x + width / 2.0, y + 16.0], &block.name, 12.0, ink) };
-        canvas.text(name.with_anchor(TextAnchor::Middle));
+        draw_name(&block.name, [x + width / 2.0, y + 16.0], ink, canvas);
         // Narrow blocks have room for the number of parameters only.
         let parameters = match width < WIDTH && block.parameters > 0 {
             true => whole(block.parameters),
@@ -372,6 +430,19 @@ impl NetworkMap {
         };
         self.blocks.iter().map(block).collect()
     }
+}
+
+/// Draws the bold name of a block around a middle; text after `_` is a subscript.
+fn draw_name(name: &str, [x, y]: [f64; 2], ink: Paint, canvas: &mut Canvas<'_>) {
+    let bold = |at, text: &str, size| SceneText { is_bold: true, ..SceneText::new(at, text, size, ink) };
+    let Some((letter, index)) = name.split_once('_') else {
+        canvas.text(bold([x, y], name, 12.0).with_anchor(TextAnchor::Middle));
+        return;
+    };
+    // Both parts meet at one point, whatever the font is.
+    let x = x + 2.5;
+    canvas.text(bold([x, y], letter, 12.0).with_anchor(TextAnchor::End));
+    canvas.text(bold([x, y + 3.0], index, 9.0));
 }
 
 /// Closes the frame around repeated layers, and writes how often they occur.

@@ -1,9 +1,9 @@
 //! Pages of figures: they open from disk, in English and Japanese, light and dark.
 
-use super::Figure;
 use super::table::FigureTable;
+use super::{Content, Figure};
 use crate::picture::ColorMode;
-use crate::{escape_markup, hash};
+use crate::{escape_markup, hash, join_ordinals, with_subscripts};
 use chumoku::lang::Lang;
 use std::fmt::Write;
 
@@ -39,7 +39,7 @@ pub(crate) fn figures_page(title: &str, figures: &[[Figure; 2]], player: PageWid
     let [script, style] = page_sources(player);
     let title = escape_markup(title);
     let heading = |figure: &Figure| {
-        let (code, text) = (figure.lang.code(), escape_markup(&figure.title));
+        let (code, text) = (figure.lang.code(), join_ordinals(&escape_markup(&figure.title)));
         let hidden = if figure.lang == lang { "" } else { " hidden" };
         format!("<h1 lang=\"{code}\" data-lang=\"{code}\"{hidden}><bdi>{text}</bdi></h1>")
     };
@@ -57,20 +57,21 @@ pub(crate) fn figures_page(title: &str, figures: &[[Figure; 2]], player: PageWid
         hash(&style),
         player.element,
     );
-    for both in figures {
+    for (index, both) in figures.iter().enumerate() {
         page.push_str("<section>\n");
         for figure in both {
             let hidden = if figure.lang == lang { "" } else { " hidden" };
             let code = figure.lang.code();
             let _ = writeln!(page, "<div class=\"figure\" lang=\"{code}\" data-lang=\"{code}\"{hidden}>");
-            let _ = writeln!(
-                page,
-                "<div class=\"picture\" tabindex=\"0\">{}</div>",
-                figure.scene().to_svg_with("", ColorMode::Classes)
-            );
+            let is_map = matches!(figure.content, Content::NetworkMap(_));
+            // The heading of the page is the title of its first picture, unless a player lies between them.
+            let is_below_heading = index == 0 && (is_map || player.element.is_empty());
+            let svg = figure.scene_with(!is_below_heading).to_svg_with("", ColorMode::Classes);
+            let _ = writeln!(page, "<div class=\"picture\" tabindex=\"0\">{svg}</div>");
             let summary = figure.lang.pick("All numbers as a table", "すべての数値（表）");
             let _ = writeln!(page, "<details><summary>{summary}</summary>");
-            figure.tables().iter().for_each(|table| table.write_html(&mut page));
+            let markup = if is_map { with_subscripts } else { escape_markup };
+            figure.tables().iter().for_each(|table| table.write_html(markup, &mut page));
             page.push_str("</details></div>\n");
         }
         page.push_str("</section>\n");
@@ -80,17 +81,18 @@ pub(crate) fn figures_page(title: &str, figures: &[[Figure; 2]], player: PageWid
 }
 
 impl FigureTable {
-    fn write_html(&self, page: &mut String) {
-        let caption = escape_markup(&self.caption);
+    /// Writes the table with the given markup of its texts.
+    fn write_html(&self, markup: fn(&str) -> String, page: &mut String) {
+        let caption = markup(&self.caption);
         let _ = write!(page, "<div class=\"wide\" tabindex=\"0\"><table><caption>{caption}</caption><thead><tr>");
         for name in &self.head {
-            let _ = write!(page, "<th scope=\"col\"><bdi>{}</bdi></th>", escape_markup(name));
+            let _ = write!(page, "<th scope=\"col\"><bdi>{}</bdi></th>", markup(name));
         }
         page.push_str("</tr></thead><tbody>\n");
         for (name, cells) in &self.rows {
-            let _ = write!(page, "<tr><th scope=\"row\"><bdi>{}</bdi></th>", escape_markup(name));
+            let _ = write!(page, "<tr><th scope=\"row\"><bdi>{}</bdi></th>", markup(name));
             for cell in cells {
-                let _ = write!(page, "<td>{}</td>", escape_markup(cell));
+                let _ = write!(page, "<td>{}</td>", markup(cell));
             }
             page.push_str("</tr>\n");
         }

@@ -46,7 +46,8 @@ impl FigureTable {
         };
         let mut lines = Vec::new();
         if !self.caption.is_empty() {
-            lines.push(format!("  {}", paint.strong(&truncate(&show_controls(&self.caption), width - 2))));
+            let caption = wrap(&show_controls(&self.caption), width - 2);
+            lines.extend(caption.iter().map(|line| format!("  {}", paint.strong(line))));
         }
         if let Some((label, cells)) = self.head.split_first() {
             lines.push(paint.quiet(&line(label, cells)));

@@ -148,6 +148,11 @@ function choose(i) {
   if (list.contains(document.activeElement)) button.focus();
   list.scrollTop = button.offsetTop - list.offsetTop - list.clientHeight / 2;
 }
+function openHead(layer, head) {
+  choose(order.findIndex(r => r.layer === layer && r.head === head));
+  $('heads').querySelector('[aria-checked="true"]').focus({ preventScroll: true });
+  $('map-title').closest('section').scrollIntoView();
+}
 
 // ---- the translation without the head ----
 function about() {

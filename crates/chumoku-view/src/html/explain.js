@@ -285,6 +285,11 @@ function choose(l, h) {
   S.head = within(h, D.heads);
   letGo(); present(true); writeHash();
 }
+function openHead(l, h) {
+  choose(l, h);
+  $('thumbs').querySelector('[aria-checked="true"]').focus({ preventScroll: true });
+  $('attention-card').scrollIntoView();
+}
 function look(view) {
   if (!hasView[view]) return;
   letGo();

@@ -2,11 +2,13 @@
 for (const [lang, texts] of Object.entries({
   en: {
     patchCross: (l, h) => `head ${h} of the cross-attention in layer ${l}`, ofEncoder: 'encoder’s ', ofDecoder: 'decoder’s ',
+    patchHint: 'Point at a cell, or move to it with the Tab key, to read its number. Click a head of cross-attention, or press Enter, to see its attention.',
     patchEncoder: 'Encoder', patchDecoder: 'Decoder', patchCrossHeads: 'OUTPUT OF EACH HEAD OF CROSS-ATTENTION', patchSelfHeads: 'OUTPUT OF EACH HEAD OF SELF-ATTENTION',
     patchDecoderNote: 'The decoder reads the same tokens for both texts, those before the translations part, so that their embeddings move nothing. Its other values differ because it attends to another source.',
   },
   ja: {
-    patchCross: (l, h) => `第 ${l} 層のクロスアテンションのヘッド ${h}`, ofEncoder: 'エンコーダーの', ofDecoder: 'デコーダーの',
+    patchCross: (l, h) => `第\xa0${l}\xa0層のクロスアテンションのヘッド ${h}`, ofEncoder: 'エンコーダーの', ofDecoder: 'デコーダーの',
+    patchHint: 'マスにポインターを合わせるか、Tab キーで移動すると、値を読めます。クロスアテンションのヘッドをクリックするか Enter を押すと、そのアテンションを表示します。',
     patchEncoder: 'エンコーダー', patchDecoder: 'デコーダー', patchCrossHeads: 'クロスアテンションの各ヘッドの出力', patchSelfHeads: 'セルフアテンションの各ヘッドの出力',
     patchDecoderNote: 'デコーダーはどちらのテキストでも、訳文が分かれる前の同じトークンを読むので、その埋め込みを置き換えても何も動きません。ほかの値が異なるのは、参照する原文が異なるためです。',
   },

@@ -59,4 +59,12 @@ function patch() {
   $('patch-warning').textContent = T.patchWarning(Math.abs(P.differences[1] - P.differences[0]).toFixed(3));
   $('patch-note').textContent = T.patchNote(toward, away, ...P.differences.map(d => d.toFixed(2).replace('-', '−')));
 }
+// A cell of the page's own kind of attention opens its head: on a translation's page, cross-attention.
+const headCells = $('patch-decoder-cross') || $('patch-heads');
+const openCell = e => {
+  const cell = e.target.closest('tbody td');
+  if (cell && (!e.key || e.key === 'Enter')) openHead(cell.parentElement.sectionRowIndex, cell.cellIndex - 1);
+};
+for (const event of ['click', 'keydown']) headCells.addEventListener(event, openCell);
+headCells.classList.add('opens');
 for (const table of document.querySelectorAll('#patch-card table')) sayCells(table.id, 'patch-readout', () => T.patchHint);

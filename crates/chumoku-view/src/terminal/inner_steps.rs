@@ -488,13 +488,13 @@ mod tests {
         let other = text(&patching(Some("neg"), ["neg", "pos"], [-1.0, 2.0]));
         assert_eq!(
             other,
-            "Patching: from \"neg\" to \"pos\"\n0: the answer is unchanged; 1: it is that of the other text."
+            "Patching: from “neg” to “pos”\n0: the answer is unchanged; 1: it is that of the other text."
         );
         let same = text(&patching(Some("neg"), ["neg", "neg"], [-0.68, -1.2]));
-        assert!(same.starts_with("Patching: both texts get \"neg\"\nThe answers are the same"), "{same}");
-        assert!(same.contains("the logit of \"pos\" minus that of \"neg\"") && same.contains("at −0.68;"), "{same}");
+        assert!(same.starts_with("Patching: both texts get “neg”\nThe answers are the same"), "{same}");
+        assert!(same.contains("the logit of “pos” minus that of “neg”") && same.contains("at −0.68;"), "{same}");
         let label = text(&patching(None, ["pos", "pos"], [0.5, 1.5]));
-        assert!(label.starts_with("Patching: the probability of \"pos\"\nThe numbers follow the logit"), "{label}");
+        assert!(label.starts_with("Patching: the probability of “pos”\nThe numbers follow the logit"), "{label}");
         assert!(!label.contains("answer"), "{label}");
     }
 
@@ -512,7 +512,7 @@ mod tests {
         let lens = LogitLens { tokens: Vec::new(), depths: vec![answer(0.39), answer(0.42)] };
         let options = TerminalOptions { width: 80, ..TerminalOptions::default() };
         let text = lens_text(&lens, Some("room"), &options);
-        assert!(text.contains("The probability of \"room\" after every layer") && text.contains("39 %"), "{text}");
+        assert!(text.contains("The probability of “room” after every layer") && text.contains("39 %"), "{text}");
         assert_eq!(text.matches("room").count(), 1, "{text}");
         let of_classes = lens_text(&lens, None, &options);
         assert!(

@@ -291,11 +291,11 @@ impl FindingFormatter<'_> {
             (true, None, Lang::En) => "the only text with this label".to_owned(),
             (true, None, Lang::Ja) => "このラベルのテキストはこれだけ".to_owned(),
             (true, Some(meant), Lang::En) => {
-                format!("the only text with this label; the name is similar to \"{meant}\"")
+                format!("the only text with this label; the name is similar to “{meant}”")
             }
             (true, Some(meant), Lang::Ja) => format!("このラベルのテキストはこれだけ。名前が「{meant}」に近い"),
             (false, meant, Lang::En) => {
-                format!("differs from \"{}\" only in case or white space", meant.unwrap_or_default())
+                format!("differs from “{}” only in case or white space", meant.unwrap_or_default())
             }
             (false, meant, Lang::Ja) => format!("「{}」との違いは大文字・小文字か空白だけ", meant.unwrap_or_default()),
         };
@@ -361,7 +361,7 @@ impl FindingFormatter<'_> {
             }
             (EncodingFault::ReplacementCharacter, Lang::Ja) => "読めなかった文字の代わりに U+FFFD がある".into(),
             (EncodingFault::Utf8AsLatin { found, was }, Lang::En) => {
-                format!("UTF-8 read as Latin-1: \"{found}\" was \"{was}\"")
+                format!("UTF-8 read as Latin-1: “{found}” was “{was}”")
             }
             (EncodingFault::Utf8AsLatin { found, was }, Lang::Ja) => {
                 format!("UTF-8 を Latin-1 として読んだ跡:「{found}」は元は「{was}」")
@@ -373,7 +373,7 @@ impl FindingFormatter<'_> {
                 format!("日本語を別の文字コードで読んだ跡: {}", found(text))
             }
             (EncodingFault::Windows1252AsLatin1([c, was]), Lang::En) => {
-                format!("Windows-1252 read as Latin-1: U+{:04X} was \"{was}\"", u32::from(*c))
+                format!("Windows-1252 read as Latin-1: U+{:04X} was “{was}”", u32::from(*c))
             }
             (EncodingFault::Windows1252AsLatin1([c, was]), Lang::Ja) => {
                 format!("Windows-1252 を Latin-1 として読んだ跡: U+{:04X} は元は「{was}」", u32::from(*c))
@@ -401,7 +401,7 @@ impl FindingFormatter<'_> {
             (ScriptFault::RareMixture([first, second]), Lang::Ja) => {
                 format!("{}と{}の混在（まれ）", first.name(self.lang), second.name(self.lang))
             }
-            (ScriptFault::Lookalikes(word), Lang::En) => format!("Latin and Cyrillic letters in one word: \"{word}\""),
+            (ScriptFault::Lookalikes(word), Lang::En) => format!("Latin and Cyrillic letters in one word: “{word}”"),
             (ScriptFault::Lookalikes(word), Lang::Ja) => format!("1 語にラテン文字とキリル文字:「{word}」"),
         }
     }

@@ -317,7 +317,8 @@ fn explain_translation(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Re
         };
     }
     let shown = FigureOutputs { html: args.html.as_ref(), json: args.json.as_ref(), text: Some(shown_text) };
-    let page = || Ok(alignment_to_html(&alignment, place, lang));
+    let first = if args.names_head() { place } else { alignment.most_important_head() };
+    let page = || Ok(alignment_to_html(&alignment, first, lang));
     shown.write_all(&args.pictures, &figure, page, || alignment.to_json())
 }
 
@@ -433,7 +434,8 @@ fn show_explanation(
         text += &format!("\n{}\n", explain.without_heads(explanation, &args.without, lang)?);
     }
     let shown = FigureOutputs { html: args.html.as_ref(), json: args.json.as_ref(), text: Some(text) };
-    let page = || Ok(to_html(explanation, place, lang));
+    let first = if args.names_head() { place } else { explanation.most_important_head() };
+    let page = || Ok(to_html(explanation, first, lang));
     shown.write_all(&args.pictures, &picture, page, || to_json(explanation))
 }
 

@@ -52,7 +52,7 @@ pub(super) fn run(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<
 fn table(label: &str, effects: &[NgramEffect]) -> String {
     let label = sanitize(label);
     let mut out = tr!(
-        "\nN-grams, strongest first (+ supports \"{label}\", - opposes it)\n",
+        "\nN-grams, strongest first (+ supports “{label}”, - opposes it)\n",
         "\nn-gram（効果の大きい順。+ は「{label}」に有利、- は不利）\n"
     );
     if effects.is_empty() {

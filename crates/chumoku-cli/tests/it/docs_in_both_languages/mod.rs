@@ -169,6 +169,28 @@ fn one_term_stands_for_one_thing() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
+#[test]
+fn sources_use_the_terms_of_the_documents() {
+    const OTHERS: [(&str, &str); 2] = [("ソフトマックス", "softmax"), ("手順", "ステップ")];
+    let mut problems = Vec::new();
+    let mut folders = vec![root().join("crates")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder of the sources") {
+            let path = entry.expect("an entry").path();
+            let is_test = path.file_name().is_some_and(|name| name == "tests" || name == "target");
+            if path.is_dir() && !is_test {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| ["rs", "js", "html", "py"].iter().any(|known| end == *known)) {
+                let text = std::fs::read_to_string(&path).expect("a source");
+                for (other, term) in OTHERS.into_iter().filter(|(other, _)| text.contains(other)) {
+                    problems.push(format!("{}: “{other}” stands for “{term}”", path.display()));
+                }
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
 /// An English page and its Japanese page, as small as the changes below need them.
 const ENGLISH: &str = "# Rows\n\nReads 1,000 rows with `--rows N` ([more](rows.md)). It takes half an hour.\n\n## Split\n\n\
     | part | share |\n|---|---|\n| test | 10 % |\n\n- The first.\n- The second.\n\nThen run\n\n    chumoku train data.csv --seed 1   # a run\n\n\
