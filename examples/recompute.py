@@ -80,6 +80,8 @@ class Network:
     def embed(self, ids, of=""):
         """Tokens to vectors; `of` is "source_" for a translator's source."""
         d, kind = self.config["d_model"], self.config["position"]
+        if self.config.get("absolute_positions") and kind != "learned":
+            kind = "sinusoidal"
         joint = self.config.get("joint_vocabulary", True)
         table = self.tensors["embedding.weight" if joint else of + "embedding.weight"]
         x = math.sqrt(d) * table[ids]

@@ -579,7 +579,7 @@ def measured():
 def served():
     """Services; `service.py` has the requests of each."""
     models = "classes ngrams tree labels ratings measures names from-names from-bert bert_classifier lstm pairs columns topics bert xlm_roberta static"
-    yield run("serve", f"serve {models} words marian writer qwen3 --port 0 --threads 1")
+    yield run("serve", f"serve {models} words codes marian writer qwen3 --port 0 --threads 1")
     yield run("serve-ja", "serve judge=classes names --port 0 --lang ja --log text --host localhost --threads 2")
     limits = "--max-body 5000 --max-texts 3 --max-chars 100 --max-new-tokens 20 --max-connections 8 --max-answer 100000 --max-held 200000 --max-explain 50 --queue 4 --batch-texts 2 --gather 1"
     times = "--read-timeout 20s --wait-timeout 20s --compute-timeout 40s --drain-timeout 5s"

@@ -89,6 +89,10 @@ def everything():
         yield post("/translate", {"inputs": ["four two nine", "one"], "model": "words"} | more)
     yield post("/models/marian/translate", {"inputs": "t5 t9"})
     yield post("/models/words/translate", {"inputs": "four two nine", "stream": True})
+    for more in [{}, {"beam": 2}]:
+        yield post("/reconstruct", {"inputs": ["four two nine", "one"]} | more)
+    yield post("/models/codes/embed", {"inputs": "one", "normalize": True})
+    yield post("/models/codes/explain", {"inputs": "one"}, 424)
     written = {"inputs": "the cat", "max_tokens": 12, "seed": 5, "model": "writer"}
     for more in [{}, {"stream": True}, {"temperature": 0}, {"top_k": 3, "top_p": 0.8, "temperature": 1.2}]:
         yield post("/generate", written | more)

@@ -219,6 +219,8 @@ def others():
         near = embedder.nearest(["good"], texts, top=2)
         SEEN.add(type(near[0][0]).__name__)
         keep(f"nearest-{folder}", [near, list(embedder.get_feature_names_out()), repr(pickle.loads(pickle.dumps(embedder)))])
+    coder = chumoku.Autoencoder("codes", precision="highest")
+    keep("autoencoder", [coder.reconstruct(spelled[0][:3], beam=2), coder.transform(spelled[0][:3]), list(coder.get_feature_names_out())])
     shown("embedder-explain", chumoku.Embedder("bert").explain("the film was good", target="bad film"))
 
 

@@ -27,6 +27,7 @@
 //! - `_arrays`: conversion of any library's arrays for the kernels, and back
 //! - `_classifier`: `TextClassifier`
 //! - `_doctor`: `doctor`
+//! - `_autoencoder`: `Autoencoder`
 //! - `_embedder`: `Embedder`
 //! - `_estimator`: the base of all estimators: parameters, training, folders, pickling
 //! - `_files`: files that are written atomically
@@ -89,6 +90,7 @@ fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<models::Generator>()?;
     module.add_class::<models::TextStream>()?;
     module.add_class::<models::Embedder>()?;
+    module.add_class::<models::Autoencoder>()?;
     module.add_class::<rows::RowReader>()?;
     module.add_class::<rows::RowAnswerer>()?;
     module.add_class::<rows::RowPredictor>()?;

@@ -1,6 +1,7 @@
 //! Rewrites messages of the library: the command's flags become parameters of Python.
 
 use chumoku::Error;
+use chumoku::lang::FlagNames;
 use pyo3::PyErr;
 use pyo3::exceptions::{PyOSError, PyValueError};
 
@@ -33,82 +34,52 @@ const PHRASES: &[(&str, &str)] = &[
     ("; does --label name the key or column that holds them?", ": give them as y"),
     ("name the columns with --text", "give texts or pairs alike"),
     ("try fewer epochs with --epochs", "try fewer epochs"),
+    ("--header yes", "header=True"),
+    ("--header no", "header=False"),
 ];
 
-/// Flags whose parameter has another name.
+/// Flags and their parameters.
 const PARAMETERS: &[(&str, &str)] = &[
-    ("from", "from_pretrained"),
-    ("weights", "class_weight"),
+    ("abstain", "abstain"),
+    ("align", "align=\"{}\""),
     ("class-weights", "class_weight"),
-    ("set", "settings"),
+    ("columns", "columns"),
+    ("encoding", "encoding=\"{}\""),
+    ("epochs", "epochs"),
+    ("folds", "folds"),
+    ("freeze", "freeze"),
+    ("from", "from_pretrained"),
+    ("hierarchy", "hierarchy"),
     ("label", "y"),
     ("labels", "y"),
-    ("resume", "resume=True"),
+    ("lora", "lora"),
     ("merge-labels", "merge_labels=True"),
+    ("method", "method=\"{}\""),
+    ("missing", "missing"),
+    ("model", "model"),
+    // Only prompts of language models, which `chat` puts into the template.
+    ("no-chat", "generate()"),
+    ("old", "old"),
+    ("optimize", "optimize"),
+    ("out", "out"),
+    ("precision", "precision"),
+    ("prompt", "prompt"),
+    ("resume", "resume=True"),
+    ("seed", "seed"),
+    ("set", "settings"),
+    ("separator", "separator"),
+    ("settings", "settings"),
+    ("sheet", "sheet=\"{}\""),
+    ("text", "text"),
+    ("tokens", "tokens"),
+    ("tune", "tune"),
+    ("weights", "class_weight"),
 ];
 
-/// Flags whose parameter has the same name.
-const SAME_NAME: &[&str] = &[
-    "abstain",
-    "columns",
-    "epochs",
-    "folds",
-    "freeze",
-    "hierarchy",
-    "lora",
-    "missing",
-    "model",
-    "old",
-    "optimize",
-    "out",
-    "precision",
-    "prompt",
-    "seed",
-    "settings",
-    "text",
-    "tokens",
-    "tune",
-];
+const NAMES: FlagNames = FlagNames { phrases: PHRASES, names: PARAMETERS };
 
 /// Replaces flags in a message by parameters. Flags without a counterpart stay, as do whole commands (`chumoku train
 /// --from X`).
 pub(crate) fn with_parameter_names(message: &str) -> String {
-    let mut message = message.to_owned();
-    for (of_command, of_python) in PHRASES {
-        message = message.replace(of_command, of_python);
-    }
-    let mut found = String::with_capacity(message.len());
-    let mut rest = message.as_str();
-    while let Some(at) = rest.find(COMMAND_START) {
-        let end = rest[at + 1..].find('`').map_or(rest.len(), |end| at + 1 + end);
-        replace_flags(&rest[..at], &mut found);
-        found.push_str(&rest[at..end]);
-        rest = &rest[end..];
-    }
-    replace_flags(rest, &mut found);
-    found
-}
-
-/// The beginning of a whole command in a message.
-const COMMAND_START: &str = "`chumoku ";
-
-fn replace_flags(text: &str, found: &mut String) {
-    let mut rest = text;
-    while let Some(at) = rest.find("--") {
-        let (before, flag) = rest.split_at(at);
-        let name = flag[2..].split(|c: char| !(c.is_ascii_lowercase() || c == '-')).next().unwrap_or("");
-        let is_flag = !before.ends_with(|c: char| c.is_alphanumeric() || c == '-') && !name.starts_with('-');
-        found.push_str(before);
-        match parameter_for_flag(name).filter(|_| is_flag) {
-            Some(parameter) => found.push_str(parameter),
-            None => found.push_str(&flag[..2 + name.len()]),
-        }
-        rest = &flag[2 + name.len()..];
-    }
-    found.push_str(rest);
-}
-
-fn parameter_for_flag(flag: &str) -> Option<&str> {
-    let named = PARAMETERS.iter().find(|(name, _)| *name == flag).map(|(_, parameter)| *parameter);
-    named.or_else(|| SAME_NAME.contains(&flag).then_some(flag))
+    NAMES.rename(message)
 }

@@ -12,8 +12,8 @@ use chumoku::models::TranslatorAttention;
 use chumoku::sampling::Sampling;
 use chumoku::train::{LanguageScores, TranslationScores};
 use chumoku::{
-    ChatMessage, EmbedOptions, Error, ModelKind, Precision, StopReason, TextClassifier, TextEmbedder, TextGenerator,
-    TextTranslator, TranslateOptions, row,
+    ChatMessage, EmbedOptions, Embeddings, Error, ModelKind, Precision, StopReason, TextAutoencoder, TextClassifier,
+    TextEmbedder, TextGenerator, TextTranslator, TranslateOptions, Translation, row,
 };
 use chumoku_trace::Trace;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -60,6 +60,13 @@ pub(crate) fn as_strs(texts: &[String]) -> Vec<&str> {
     texts.iter().map(String::as_str).collect()
 }
 
+/// Translations of a text with their scores, best first, and whether the text was truncated.
+type ScoredHypotheses = (Vec<(String, f64)>, bool);
+
+fn scored_hypotheses(found: Translation) -> ScoredHypotheses {
+    (found.hypotheses.into_iter().map(|(text, found)| (text, found.score)).collect(), found.is_truncated)
+}
+
 /// A trained translator.
 #[pyclass(frozen, module = "chumoku._chumoku")]
 pub(crate) struct Translator(TextTranslator);
@@ -73,22 +80,17 @@ impl Translator {
     }
 
     /// Returns, for each text, its best translations with their scores, best first, and whether the text was truncated.
-    #[allow(clippy::type_complexity)]
     fn translate(
         &self,
         py: Python<'_>,
         texts: Vec<String>,
         beam: usize,
         length_penalty: f64,
-    ) -> PyResult<Vec<(Vec<(String, f64)>, bool)>> {
+    ) -> PyResult<Vec<ScoredHypotheses>> {
         let mut options = TranslateOptions::default();
         (options.beam, options.length_penalty) = (beam, length_penalty);
         let found = run_fallible(py, || self.0.translate(&as_strs(&texts), &options))?;
-        let each = found.into_iter().map(|translation| {
-            let hypotheses = translation.hypotheses.into_iter().map(|(text, found)| (text, found.score)).collect();
-            (hypotheses, translation.is_truncated)
-        });
-        Ok(each.collect())
+        Ok(found.into_iter().map(scored_hypotheses).collect())
     }
 
     /// Scores the model on these pairs. Returns the JSON of `chumoku eval --json`.
@@ -246,6 +248,80 @@ impl TextStream {
     }
 }
 
+/// Writes vectors of shape (texts, width) into an array of Python. Returns the number of truncated texts.
+fn write_vectors(
+    py: Python<'_>,
+    array: &Array,
+    [rows, width]: [usize; 2],
+    embed: impl FnOnce() -> Result<Embeddings, Error> + Send,
+) -> PyResult<usize> {
+    let out = output_rows(array, rows, width)?;
+    let found = run_fallible(py, embed)?;
+    for (out, x) in out.iter_mut().zip(&found.vectors) {
+        *out = *x;
+    }
+    Ok(found.truncated)
+}
+
+/// A trained autoencoder.
+#[pyclass(frozen, module = "chumoku._chumoku")]
+pub(crate) struct Autoencoder(TextAutoencoder);
+
+#[pymethods]
+impl Autoencoder {
+    /// Reads a model folder.
+    #[staticmethod]
+    fn load(py: Python<'_>, folder: ReadPath, precision: Option<&str>) -> PyResult<Self> {
+        let precision = parse_optional_precision(precision)?;
+        run_fallible(py, || {
+            let mut model = TextAutoencoder::load(&folder)?;
+            precision.into_iter().for_each(|precision| model.set_precision(precision));
+            Ok(Autoencoder(model))
+        })
+    }
+
+    /// The width of the bottleneck.
+    #[getter]
+    fn width(&self) -> usize {
+        self.0.width()
+    }
+
+    /// The maximum number of tokens in a text.
+    #[getter]
+    fn limit(&self) -> usize {
+        self.0.limit()
+    }
+
+    /// The names of prompts: none.
+    #[getter]
+    fn prompts(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Writes the code of each text: float32 of shape (texts, width). Returns the number of truncated texts.
+    fn embed(
+        &self,
+        py: Python<'_>,
+        texts: Vec<String>,
+        prompt: Option<String>,
+        normalize: Option<bool>,
+        vectors: Array,
+    ) -> PyResult<usize> {
+        let rows = texts.len();
+        let mut options = EmbedOptions::default();
+        (options.prompt, options.normalize) = (prompt.as_deref(), normalize);
+        write_vectors(py, &vectors, [rows, self.0.width()], || self.0.embed(&as_strs(&texts), options))
+    }
+
+    /// Returns, for each text, its best reconstructions with their scores, best first, and whether it was truncated.
+    fn reconstruct(&self, py: Python<'_>, texts: Vec<String>, beam: usize) -> PyResult<Vec<ScoredHypotheses>> {
+        let mut options = TranslateOptions::default();
+        options.beam = beam;
+        let found = run_fallible(py, || self.0.reconstruct(&as_strs(&texts), &options))?;
+        Ok(found.into_iter().map(scored_hypotheses).collect())
+    }
+}
+
 /// A pretrained encoder.
 #[pyclass(frozen, module = "chumoku._chumoku")]
 pub(crate) struct Embedder(TextEmbedder);
@@ -286,14 +362,10 @@ impl Embedder {
         normalize: Option<bool>,
         vectors: Array,
     ) -> PyResult<usize> {
-        let out = output_rows(&vectors, texts.len(), self.0.width())?;
+        let rows = texts.len();
         let mut options = EmbedOptions::default();
         (options.prompt, options.normalize) = (prompt.as_deref(), normalize);
-        let found = run_fallible(py, || self.0.embed(&as_strs(&texts), options))?;
-        for (out, x) in out.iter_mut().zip(&found.vectors) {
-            *out = *x;
-        }
-        Ok(found.truncated)
+        write_vectors(py, &vectors, [rows, self.0.width()], || self.0.embed(&as_strs(&texts), options))
     }
 
     /// Explains the similarity of two texts or, without `target`, the vector of one.

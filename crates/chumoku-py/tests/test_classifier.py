@@ -274,7 +274,7 @@ def test_patching(fitted):
         found = fitted.explain(text, patch=other, lens=True)
     except ValueError as problem:
         # The two words may have different numbers of tokens. The error then proposes an alignment.
-        align = str(problem).split("--align ")[1].split(". ")[0]
+        align = str(problem).split('align="')[1].split('"')[0]
         found = fitted.explain(text, patch=other, align=align, lens=True)
     layers, heads, count = found.data["layers"], found.data["heads"], len(found.patching["aligned"])
     assert len(found.patching["residual"]) == (layers + 1) * count and len(found.patching["heads"]) == layers * heads

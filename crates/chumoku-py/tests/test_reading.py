@@ -26,7 +26,7 @@ def test_classes_labels_and_numbers_are_distinguished(tmp_path):
 def test_options_match_the_command(tmp_path):
     file = tmp_path / "a.csv"
     file.write_bytes(rows(lambda text, i: f"{['Ham', 'ham', 'spam'][i % 3]},{text} für dich,,", "v1,v2,,").encode("latin-1"))
-    with pytest.raises(ValueError, match="--encoding windows-1252"):
+    with pytest.raises(ValueError, match='encoding="windows-1252"'):
         chumoku.read_table(file)
     found = chumoku.read_table(file, encoding="latin-1", text="v2", label="v1", merge_labels=True)
     assert len(set(found.labels)) == 2 and found.texts[1] == "nie wieder 1 für dich"

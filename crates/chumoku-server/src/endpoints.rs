@@ -11,6 +11,7 @@ pub(crate) enum EndpointKind {
     Tokenize,
     Explain,
     Translate,
+    Reconstruct,
     Generate,
 }
 
@@ -87,7 +88,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         kind: EndpointKind::Embed,
         path: "/embed",
-        summary: "Compute text embeddings with a pretrained encoder",
+        summary: "Compute text embeddings with a pretrained encoder, or the codes of an autoencoder",
         fields: &[
             ("inputs", "strings", "A text, or a list of texts", true),
             ("normalize", "boolean", "Normalize vectors to length 1 (default: as the model specifies)", false),
@@ -142,6 +143,17 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
                 "For a single text: stream each word with its alignment as soon as the search has it",
                 false,
             ),
+            MODEL,
+        ],
+        example: r#"{"inputs": "2026-11-20"}"#,
+    },
+    Endpoint {
+        kind: EndpointKind::Reconstruct,
+        path: "/reconstruct",
+        summary: "Write texts again from their codes with an autoencoder (`chumoku predict --json`)",
+        fields: &[
+            ("inputs", "strings", "A text, or a list of texts", true),
+            ("beam", "integer", "Beam width of the search (default: 5)", false),
             MODEL,
         ],
         example: r#"{"inputs": "2026-11-20"}"#,

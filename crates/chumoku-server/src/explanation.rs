@@ -71,8 +71,19 @@ fn explain(loaded: &LoadedModel, request: &ExplainRequest) -> Result<Explanation
             let found = model.explain_with_steps(text, name, span.as_ref(), &steps, &mut |_, _| {})?;
             return Ok(ExplanationResult::Tagged(Box::new(found)));
         }
+        ServerModel::Autoencoder(_) => return Err(no_explanation(name)),
     };
     Ok(ExplanationResult::Explanation(Box::new(explanation)))
+}
+
+/// The error for an autoencoder.
+fn no_explanation(name: &str) -> RequestError {
+    RequestError::wrong_model(tr!(
+        "{name}: the decoder of an autoencoder sees one vector, so there is nothing to explain; use /reconstruct for its \
+         texts or /embed for their codes",
+        "{name}: オートエンコーダーのデコーダーが見るのは 1 つのベクトルだけなので、説明できるものがありません。復元したテキストは \
+         /reconstruct、コードは /embed で得られます"
+    ))
 }
 
 /// Maps an error of a translator: only the given translation can be too long.
@@ -117,7 +128,7 @@ pub(crate) fn write_answer(loaded: &LoadedModel, request: &ExplainRequest, limit
 fn check_cost(loaded: &LoadedModel, request: &ExplainRequest, limits: &Limits) -> Result<()> {
     /// Approximate bytes of a number in JSON.
     const NUMBER: u128 = 8;
-    let (text, target) = (&request.text, request.target.as_deref());
+    let (text, target, aligned) = (&request.text, request.target.as_deref(), request.aligned.as_deref());
     let mut cost = match &loaded.model {
         ServerModel::Classifier(model) => model.explain_cost(text, request.method)?,
         ServerModel::Ngrams(model) => model.explain_cost(text),
@@ -125,14 +136,15 @@ fn check_cost(loaded: &LoadedModel, request: &ExplainRequest, limits: &Limits) -
         ServerModel::Embedder(model) => model.explain_cost(text)?,
         ServerModel::Translator(model) => model.explain_cost(text, target)?,
         ServerModel::Tagger(model) => model.explain_cost(text)?,
+        ServerModel::Autoencoder(_) => return Err(no_explanation(&loaded.name)),
     };
     if let Some(other) = &request.patch {
         cost += match &loaded.model {
-            ServerModel::Classifier(model) => model.patch_cost(text, other)?,
-            ServerModel::Generator(model) => model.patch_cost(text, other)?,
-            ServerModel::Translator(model) => model.patch_cost(text, other, target)?,
-            ServerModel::Tagger(model) => model.patch_cost(text, other)?,
-            ServerModel::Ngrams(_) | ServerModel::Embedder(_) => ExplainCost::default(),
+            ServerModel::Classifier(model) => model.patch_cost(text, other, aligned)?,
+            ServerModel::Generator(model) => model.patch_cost(text, other, aligned)?,
+            ServerModel::Translator(model) => model.patch_cost(text, other, target, aligned)?,
+            ServerModel::Tagger(model) => model.patch_cost(text, other, aligned)?,
+            ServerModel::Ngrams(_) | ServerModel::Embedder(_) | ServerModel::Autoencoder(_) => ExplainCost::default(),
         };
     }
     let (needed, most) = (cost.multiply_adds.div_ceil(1_000_000_000), limits.explain);

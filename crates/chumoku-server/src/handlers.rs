@@ -46,6 +46,7 @@ pub(crate) async fn handle(
         EndpointKind::Tokenize => tokenize(service, name, request).await,
         EndpointKind::Explain => explain(service, name, request).await,
         EndpointKind::Translate => translate(service, name, request).await,
+        EndpointKind::Reconstruct => reconstruct(service, name, request).await,
         EndpointKind::Generate => generate(service, name, request).await,
     }
 }
@@ -262,6 +263,7 @@ fn kind_description(kind: &str) -> &'static str {
         "tagger" => ModelKind::Tagger,
         "encoder" => ModelKind::Encoder,
         "translator" => ModelKind::Translator,
+        "autoencoder" => ModelKind::Autoencoder,
         "language_model" => ModelKind::LanguageModel,
         _ => ModelKind::Classifier,
     }
@@ -291,6 +293,17 @@ async fn translate(service: &Arc<Service>, name: Option<&str>, request: RequestF
         return translate_stream(service, loaded, (texts, options), request).await;
     }
     let task = ModelTask::Translate { texts, options, n_best, alignment };
+    respond(service, served, loaded, (task, request)).await
+}
+
+async fn reconstruct(service: &Service, name: Option<&str>, request: RequestFields) -> Result<Response> {
+    let (served, loaded) = service.model(name, Capability::Reconstruct)?;
+    let (texts, _) = request.texts("inputs", &service.limits)?;
+    let mut options = TranslateOptions::default();
+    if let Some(beam) = request.integer("beam", [1, 64])? {
+        options.beam = beam as usize;
+    }
+    let task = ModelTask::Translate { texts, options, n_best: 1, alignment: false };
     respond(service, served, loaded, (task, request)).await
 }
 
@@ -351,7 +364,7 @@ async fn generate(service: &Arc<Service>, name: Option<&str>, request: RequestFi
     sampling.top_k = request.integer("top_k", [0, u64::from(u32::MAX)])?.unwrap_or(0) as usize;
     sampling.top_p = request.number("top_p")?.unwrap_or(1.0);
     sampling.seed = request.integer("seed", [0, u64::MAX])?.unwrap_or(42);
-    sampling.check().map_err(|error| RequestError::invalid(chumoku::Error::from(error).to_string()))?;
+    sampling.check().map_err(chumoku::Error::from)?;
     let most = limits.new_tokens as u64;
     let max_tokens = request.integer("max_tokens", [1, most])?.unwrap_or(most.min(500)) as usize;
     let no_chat = request.flag("no_chat")?.unwrap_or(false);

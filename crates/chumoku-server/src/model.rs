@@ -2,8 +2,8 @@
 
 use chumoku::answers::ModelTokenizer;
 use chumoku::{
-    FeatureColumn, ModelKind, NgramClassifier, Predictor, TextClassifier, TextEmbedder, TextGenerator, TextTagger,
-    TextTranslator, read_model_folder,
+    EmbedOptions, Embeddings, FeatureColumn, ModelKind, NgramClassifier, Predictor, TextAutoencoder, TextClassifier,
+    TextEmbedder, TextGenerator, TextTagger, TextTranslator, read_model_folder,
 };
 use serde_json::{Map, Value, json};
 use std::fs;
@@ -19,6 +19,7 @@ pub(crate) enum ServerModel {
     Tagger(TextTagger),
     Embedder(TextEmbedder),
     Translator(TextTranslator),
+    Autoencoder(TextAutoencoder),
     Generator(TextGenerator),
 }
 
@@ -33,6 +34,7 @@ impl ServerModel {
             ModelKind::Tagger => ServerModel::Tagger(TextTagger::load(folder)?),
             ModelKind::Encoder => ServerModel::Embedder(TextEmbedder::load(folder, None)?),
             ModelKind::Translator => ServerModel::Translator(TextTranslator::load(folder)?),
+            ModelKind::Autoencoder => ServerModel::Autoencoder(TextAutoencoder::load(folder)?),
             ModelKind::LanguageModel => ServerModel::Generator(TextGenerator::load(folder)?),
             // Loading fails with a message for any other kind of model.
             _ => ServerModel::Classifier(TextClassifier::load(folder)?),
@@ -47,6 +49,7 @@ impl ServerModel {
             ServerModel::Tagger(_) => "tagger",
             ServerModel::Embedder(_) => "encoder",
             ServerModel::Translator(_) => "translator",
+            ServerModel::Autoencoder(_) => "autoencoder",
             ServerModel::Generator(_) => "language_model",
         }
     }
@@ -65,6 +68,7 @@ impl ServerModel {
         match self {
             ServerModel::Classifier(model) => Some(ModelTokenizer::Classifier(model)),
             ServerModel::Translator(model) => Some(ModelTokenizer::Translator(model)),
+            ServerModel::Autoencoder(model) => Some(ModelTokenizer::Translator(&model.0)),
             ServerModel::Generator(model) => Some(ModelTokenizer::Generator(model)),
             ServerModel::Embedder(model) => Some(ModelTokenizer::Embedder(model)),
             ServerModel::Ngrams(_) | ServerModel::Tagger(_) => None,
@@ -81,7 +85,7 @@ impl ServerModel {
             ServerModel::Classifier(model) => model.config().model.backbone.transformer().is_some(),
             ServerModel::Tagger(model) => model.has_network(),
             ServerModel::Translator(_) | ServerModel::Generator(_) => true,
-            ServerModel::Ngrams(_) | ServerModel::Embedder(_) => false,
+            ServerModel::Ngrams(_) | ServerModel::Embedder(_) | ServerModel::Autoencoder(_) => false,
         }
     }
 
@@ -93,16 +97,27 @@ impl ServerModel {
     pub(crate) fn width(&self) -> Option<usize> {
         match self {
             ServerModel::Embedder(model) => Some(model.width()),
+            ServerModel::Autoencoder(model) => Some(model.width()),
+            _ => None,
+        }
+    }
+
+    /// Returns the vectors of texts, for an autoencoder the codes. `None` for models without vectors.
+    pub(crate) fn embed(&self, texts: &[&str], options: EmbedOptions<'_>) -> Option<chumoku::Result<Embeddings>> {
+        match self {
+            ServerModel::Embedder(model) => Some(model.embed(texts, options)),
+            ServerModel::Autoencoder(model) => Some(model.embed(texts, options)),
             _ => None,
         }
     }
 
     /// Returns the maximum number of tokens that the model reads at once.
-    fn limit(&self) -> Option<usize> {
+    pub(crate) fn limit(&self) -> Option<usize> {
         match self {
             ServerModel::Classifier(model) => Some(model.window()),
             ServerModel::Embedder(model) => Some(model.limit()),
             ServerModel::Translator(model) => Some(model.config().model.max_length - 1),
+            ServerModel::Autoencoder(model) => Some(model.limit()),
             ServerModel::Generator(model) => Some(model.config().model.max_length),
             ServerModel::Ngrams(_) | ServerModel::Tagger(_) => None,
         }

@@ -3,6 +3,7 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use chumoku::lang::FlagNames;
 use chumoku::{NnError, tr};
 use serde_json::{Value, json};
 
@@ -151,19 +152,26 @@ impl RequestError {
     }
 }
 
+/// The fields of a request that correspond to flags of the command in messages of the library.
+const FIELDS: FlagNames = FlagNames {
+    phrases: &[],
+    names: &[("align", "\"align\": \"{}\""), ("method", "\"method\": \"{}\""), ("no-chat", "no_chat")],
+};
+
 impl From<chumoku::Error> for RequestError {
     fn from(error: chumoku::Error) -> Self {
+        let message = FIELDS.rename(&error.to_string());
         match &error {
             chumoku::Error::Tokenizer(_) => {
-                RequestError::new(StatusCode::UNPROCESSABLE_ENTITY, ErrorType::Tokenizer, error.to_string())
+                RequestError::new(StatusCode::UNPROCESSABLE_ENTITY, ErrorType::Tokenizer, message)
             }
-            chumoku::Error::Setting(_) => RequestError::invalid(error.to_string()),
+            chumoku::Error::Setting(_) => RequestError::invalid(message),
             // Errors of the request's texts or settings, not of the model.
-            chumoku::Error::Nn(NnError::TooLong { .. }) => RequestError::too_large(error.to_string()),
+            chumoku::Error::Nn(NnError::TooLong { .. }) => RequestError::too_large(message),
             chumoku::Error::Nn(
                 NnError::BeamWidth { .. } | NnError::LengthPenalty(_) | NnError::Temperature(_) | NnError::TopP(_),
-            ) => RequestError::invalid(error.to_string()),
-            _ => RequestError::new(StatusCode::FAILED_DEPENDENCY, ErrorType::Backend, error.to_string()),
+            ) => RequestError::invalid(message),
+            _ => RequestError::new(StatusCode::FAILED_DEPENDENCY, ErrorType::Backend, message),
         }
     }
 }
@@ -172,5 +180,75 @@ impl IntoResponse for RequestError {
     fn into_response(self) -> Response {
         let body = self.as_json();
         self.into_response_with(body.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    #[test]
+    fn library_errors_name_fields_of_the_request() {
+        for (message, renamed) in [
+            ("align the tokens, for example with --align 1:1,3-4:4-5. Tokens", "\"align\": \"1:1,3-4:4-5\". Tokens"),
+            ("not a number; --method leave-one-out needs no gradients", "\"method\": \"leave-one-out\" needs"),
+            ("cannot be used: x; --no-chat continues", "x; no_chat continues"),
+        ] {
+            let error = RequestError::from(chumoku::Error::Setting(message.into()));
+            assert!(error.message.contains(renamed) && !error.message.contains("--"), "{}", error.message);
+        }
+    }
+
+    /// Modules of the library that the service does not call, or whose messages describe a file and not a request.
+    const OF_THE_COMMAND: [&str; 6] = [
+        // Rows of files, for the command and the Python package.
+        "answers/row_predictor.rs",
+        "answers/label_thresholds.rs",
+        "answers/feature_values.rs",
+        // Training.
+        "hierarchy/source.rs",
+        "scoring/advice.rs",
+        // Folders that training writes.
+        "model_folder/replace.rs",
+    ];
+
+    /// Returns the flags that strings in the source files of a folder name outside whole commands.
+    fn flags_in_messages(root: &Path, folder: &Path, found: &mut Vec<(String, String)>) {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = entry.strip_prefix(root).unwrap().to_string_lossy().replace('\\', "/");
+            if entry.is_dir() {
+                flags_in_messages(root, &entry, found);
+                continue;
+            }
+            if OF_THE_COMMAND.contains(&name.as_str()) {
+                continue;
+            }
+            let source = fs::read_to_string(&entry).unwrap();
+            let source = source.split("#[cfg(test)]").next().unwrap();
+            for line in source.lines().filter(|line| !line.trim_start().starts_with("//")) {
+                // Whole commands stand between backticks.
+                let outside = line.split('`').step_by(2);
+                for part in outside.flat_map(|text| text.split("--").skip(1)) {
+                    let flag = part.split(|c: char| !(c.is_ascii_lowercase() || c == '-')).next().unwrap();
+                    if !flag.is_empty() {
+                        found.push((name.clone(), flag.to_owned()));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_flag_in_an_answer_is_a_field() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../chumoku-inference/src");
+        let mut found = Vec::new();
+        flags_in_messages(&root, &root, &mut found);
+        assert!(found.iter().any(|(_, flag)| flag == "align"), "{found:?}");
+        for (file, flag) in found {
+            let renamed = FIELDS.rename(&format!("--{flag} x"));
+            assert!(!renamed.contains("--"), "{file}: --{flag} has no field in the messages of the service");
+        }
     }
 }

@@ -70,6 +70,7 @@ pub(crate) enum Capability {
     Predict,
     Embed,
     Translate,
+    Reconstruct,
     Generate,
     Tokenize,
 }
@@ -80,8 +81,9 @@ impl Capability {
             Capability::Predict => {
                 matches!(model, ServerModel::Classifier(_) | ServerModel::Ngrams(_) | ServerModel::Tagger(_))
             }
-            Capability::Embed => matches!(model, ServerModel::Embedder(_)),
+            Capability::Embed => matches!(model, ServerModel::Embedder(_) | ServerModel::Autoencoder(_)),
             Capability::Translate => matches!(model, ServerModel::Translator(_)),
+            Capability::Reconstruct => matches!(model, ServerModel::Autoencoder(_)),
             Capability::Generate => matches!(model, ServerModel::Generator(_)),
             Capability::Tokenize => model.tokenized().is_some(),
         }
@@ -90,6 +92,10 @@ impl Capability {
     /// The error for a model without the capability.
     fn unsupported(self, name: &str, kind: &str) -> RequestError {
         RequestError::wrong_model(match self {
+            _ if kind == "autoencoder" => tr!(
+                "{name}: an autoencoder answers /reconstruct, /embed and /tokenize",
+                "{name}: オートエンコーダーで使えるのは /reconstruct、/embed、/tokenize です"
+            ),
             Capability::Predict => tr!(
                 "{name}: the model does not predict classes, labels or spans; its kind is {kind}",
                 "{name}: 予測するモデルではありません（種類: {kind}）"
@@ -102,6 +108,12 @@ impl Capability {
                 tr!(
                     "{name}: the model does not translate; its kind is {kind}",
                     "{name}: 翻訳モデルではありません（種類: {kind}）"
+                )
+            }
+            Capability::Reconstruct => {
+                tr!(
+                    "{name}: the model reconstructs no texts, as autoencoders do; its kind is {kind}",
+                    "{name}: テキストを復元するオートエンコーダーではありません（種類: {kind}）"
                 )
             }
             Capability::Generate => {
@@ -124,6 +136,9 @@ impl Capability {
             Capability::Predict => tr!("none of the models predicts", "予測するモデルがありません"),
             Capability::Embed => tr!("none of the models computes embeddings", "ベクトルを出すモデルがありません"),
             Capability::Translate => tr!("none of the models translates", "翻訳モデルがありません"),
+            Capability::Reconstruct => {
+                tr!("none of the models is an autoencoder", "オートエンコーダーがありません")
+            }
             Capability::Generate => tr!("none of the models generates text", "文章を書くモデルがありません"),
             Capability::Tokenize => tr!("none of the models has a tokenizer", "トークンのあるモデルがありません"),
         })
@@ -189,7 +204,7 @@ impl Service {
         }
     }
 
-    /// Returns the number of models that compute embeddings.
+    /// Returns the number of models that compute vectors.
     pub(crate) fn num_encoders(&self) -> usize {
         self.models.iter().filter(|served| Capability::Embed.is_supported_by(&served.loaded().model)).count()
     }

@@ -36,7 +36,7 @@ pub(crate) enum ModelTask {
     Predict(PredictRequest),
     /// Compute embeddings; `truncate` allows texts to be truncated.
     Embed { texts: Vec<String>, prompt: Option<String>, normalize: Option<bool>, truncate: bool, form: VectorFormat },
-    /// Translate texts, with `n_best` translations each, with or without alignment.
+    /// Translate texts, with `n_best` translations each, with or without alignment. An autoencoder reconstructs them.
     Translate { texts: Vec<String>, options: TranslateOptions, n_best: usize, alignment: bool },
     /// Stream a translation.
     StreamTranslation(Box<TranslationStreamRequest>),
@@ -348,13 +348,13 @@ fn compute_together(loaded: &LoadedModel, tasks: &[&ModelTask], limits: &Limits)
             };
             Ok(tasks.iter().map(of).collect())
         }
-        (ServerModel::Embedder(model), ModelTask::Embed { prompt, normalize, .. }) => {
+        (model, ModelTask::Embed { prompt, normalize, .. }) => {
             let mut options = EmbedOptions::default();
             (options.prompt, options.normalize) = (prompt.as_deref(), *normalize);
-            let found = model.embed(&texts, options)?;
+            let found = model.embed(&texts, options).ok_or_else(RequestError::model_failed)??;
             let may_be_cut = tasks.iter().all(|task| matches!(task, ModelTask::Embed { truncate: true, .. }));
             if found.truncated > 0 && !may_be_cut {
-                let limit = model.limit();
+                let limit = model.limit().unwrap_or_default();
                 // If there are several tasks, each is retried alone.
                 if matches!(tasks[0], ModelTask::Embed { form: VectorFormat::OpenAi { .. }, .. }) {
                     return Err(RequestError::too_large(tr!(
@@ -402,6 +402,17 @@ fn compute_together(loaded: &LoadedModel, tasks: &[&ModelTask], limits: &Limits)
                 let object = |(text, translation): (&String, Translation)| {
                     Ok(Value::from(answers::translation(text, &translation, model, *n_best, *alignment)?))
                 };
+                AnswerBody::list(each.map(object), false, limits.answer)
+            };
+            Ok(tasks.iter().map(|task| of(task).map(TaskAnswer::Body)).collect())
+        }
+        (ServerModel::Autoencoder(model), ModelTask::Translate { options, .. }) => {
+            let mut found = model.reconstruct(&texts, options)?.into_iter();
+            let mut of = |task: &&ModelTask| {
+                let texts = task.texts();
+                let each = texts.iter().zip(found.by_ref().take(texts.len()).collect::<Vec<_>>());
+                let object =
+                    |(text, found): (&String, Translation)| Ok(Value::from(answers::reconstruction(text, &found)));
                 AnswerBody::list(each.map(object), false, limits.answer)
             };
             Ok(tasks.iter().map(|task| of(task).map(TaskAnswer::Body)).collect())

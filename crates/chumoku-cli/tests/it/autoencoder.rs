@@ -1,6 +1,8 @@
 //! Autoencoders on the command line: trained on texts, scored, used, drawn, and refused where they make no sense.
 
 use crate::common::{TestDir, has_fonts, sha256};
+use crate::service::Server;
+use serde_json::json;
 
 /// Numbers of three digits, about half of them for training.
 fn write_numbers(place: &TestDir) {
@@ -88,12 +90,34 @@ fn texts_pass_the_bottleneck_and_come_back() {
     if has_fonts() {
         let args = ["film", "wide", "narrow", "--curves", "--json", "-", "--svg", "widths.svg"];
         let figure = place.run(&args).assert_success().json();
-        assert_eq!(figure["curves"]["x"]["labels"], serde_json::json!(["1", "16"]), "{figure}");
+        assert_eq!(figure["curves"]["x"]["labels"], json!(["1", "16"]), "{figure}");
         assert!(place.read("widths.svg").contains("Reconstruction by the width"));
     }
     place.run_rejected(&["film", "wide", "narrow"], &["--curves"]);
     place.train_translator();
     place.run_rejected(&["film", "wide", "turn", "--curves"], &["turn", "expected autoencoders", "translator"]);
+
+    // The service gives the same reconstructions and codes.
+    let server = Server::start(&place, &["wide"]);
+    let printed = place.run(&["predict", "wide", one, two, "--json"]).assert_success().json_lines();
+    let served = server.post_json("/reconstruct", &json!({ "inputs": [one, two] }));
+    assert_eq!(served.as_array().unwrap(), &printed);
+    assert_eq!(server.post_json("/reconstruct", &json!({ "inputs": one, "beam": 1 }))[0]["reconstruction"], one);
+    assert_eq!(server.post_json("/embed", &json!({ "inputs": [one, two] })), json!(codes[..2]));
+    let tokens = server.post_json("/tokenize", &json!({ "inputs": one }));
+    assert_eq!(tokens[0].as_array().unwrap().iter().filter(|token| token["special"] == false).count(), 3, "{tokens}");
+    let info = server.get("/info").json();
+    assert_eq!(
+        (&info["models"][0]["kind"], &info["models"][0]["model_type"]),
+        (&"autoencoder".into(), &"autoencoder".into())
+    );
+    for (path, word) in [("/predict", "/reconstruct"), ("/translate", "/reconstruct"), ("/explain", "/reconstruct")] {
+        let reply = server.post_rejected(path, &json!({ "inputs": one, "model": "wide" }), 424, "Backend");
+        assert!(reply.body.contains(word), "{path}: {reply:?}");
+    }
+    server.post_rejected("/reconstruct", &json!({ "inputs": one, "beam": 0 }), 422, "Validation");
+    server.post_rejected("/embed", &json!({ "inputs": one, "prompt_name": "query" }), 422, "Validation");
+    drop(server);
 
     // Refused elsewhere, with the commands that work.
     for args in
@@ -107,7 +131,7 @@ fn texts_pass_the_bottleneck_and_come_back() {
     place.run_rejected(&["train", "numbers.txt", "--task", "lm", "--from", "wide", "--out", "o"], &["--from wide"]);
 
     // A damaged configuration.
-    for (bottleneck, words) in [(serde_json::json!(0), "1 to 1024"), (serde_json::Value::Null, "bottleneck")] {
+    for (bottleneck, words) in [(json!(0), "1 to 1024"), (serde_json::Value::Null, "bottleneck")] {
         let mut config = place.json("wide/config.json");
         config["bottleneck"] = bottleneck;
         place.copy_folder(&place.path("wide"), "damaged");

@@ -191,8 +191,8 @@ impl ModelKind {
                 "翻訳モデル（`chumoku translate`、`eval`、`explain`、`trace` で使えます）",
             ),
             ModelKind::Autoencoder => lang.pick(
-                "an autoencoder, for `chumoku predict`, `eval`, `embed`, `nearest` and `count`",
-                "オートエンコーダー（`chumoku predict`、`eval`、`embed`、`nearest`、`count` で使えます）",
+                "an autoencoder, for `chumoku predict`, `eval`, `embed`, `nearest`, `serve` and `count`",
+                "オートエンコーダー（`chumoku predict`、`eval`、`embed`、`nearest`、`serve`、`count` で使えます）",
             ),
             ModelKind::LanguageModel => lang.pick(
                 "a language model, for `chumoku generate`, `eval`, `explain` and `trace`",

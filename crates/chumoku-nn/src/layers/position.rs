@@ -30,6 +30,13 @@ pub enum PositionKind {
     Alibi,
 }
 
+impl PositionKind {
+    /// Returns whether the encoding is added to the embeddings; others act inside attention.
+    pub(crate) fn is_added(self) -> bool {
+        !matches!(self, PositionKind::None | PositionKind::Rotary | PositionKind::Alibi)
+    }
+}
+
 /// Returns the sinusoidal encoding of positions `0..length`: `PE[pos][2i] = sin(pos / 10000^(2i/d))`,
 /// `PE[pos][2i + 1] = cos(pos / 10000^(2i/d))`.
 ///
@@ -107,7 +114,7 @@ impl PositionEncoding {
 
     /// Returns whether the encoding is added to the embeddings; others act inside attention.
     pub(super) fn is_added(&self) -> bool {
-        !matches!(self.kind, PositionKind::None | PositionKind::Rotary | PositionKind::Alibi)
+        self.kind.is_added()
     }
 
     /// Adds the encoding to `x` (tokens, d_model), in place.

@@ -21,7 +21,7 @@ mod translator;
 pub use classifier::{Classifier, ClassifierCache, ClassifierConfig, ClassifierTrace, HeadTrace, LossTrace};
 pub use language_model::{LanguageModel, LanguageModelConfig, LanguageModelState};
 pub use masked_language_model::MaskedLanguageModel;
-pub use residual_reader::{PatchedSites, ResidualReader, ResidualRecording};
+pub use residual_reader::{PatchedSites, PatchingSizes, PatchingWork, ResidualReader, ResidualRecording};
 pub use tagger::{TaggedUnits, TokenTagger, TokenTaggerCache, TokenTaggerConfig};
 pub use text_encoder::{TextEncoder, TextEncoderCache, TextEncoderConfig};
 pub use translator::{

@@ -38,15 +38,6 @@ impl<T: Real> LayerStack<'_, T> {
         heads.unwrap_or(0)
     }
 
-    /// Returns the number of layers with such sites. A residual stream also has one after the last layer.
-    fn depths(&self, site: SiteKind) -> usize {
-        match (site, self) {
-            (SiteKind::Residual, _) => self.layers() + 1,
-            (SiteKind::CrossHeads, LayerStack::Encoder(_)) => 0,
-            _ => self.layers(),
-        }
-    }
-
     /// Runs the layers from `first` on over the residual stream.
     fn run(
         &self,
@@ -155,10 +146,86 @@ impl SiteKind {
     const ALL: [SiteKind; 4] = [SiteKind::Residual, SiteKind::Heads, SiteKind::CrossHeads, SiteKind::FeedForward];
 }
 
-/// Returns the number of sequences that are patched together, given the size of each: tokens in the layers, tokens in a
-/// decoder that follows, and logits.
-fn sequences_in_batch([tokens, decoded_tokens]: [usize; 2], logits: usize) -> usize {
-    (PATCHED_TOKENS / tokens.max(decoded_tokens).max(1)).min(PATCHED_LOGITS / logits.max(1)).max(1)
+/// The sizes that decide how much work it is to patch every site of a stack of layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PatchingSizes {
+    /// The number of layers.
+    pub layers: usize,
+    /// The number of heads of each attention.
+    pub heads: usize,
+    /// True for a decoder, whose layers have two attentions.
+    pub has_cross_attention: bool,
+    /// The number of tokens of the patched sequence.
+    pub tokens: usize,
+    /// The number of patched positions.
+    pub positions: usize,
+    /// The number of tokens that a decoder after the layers reads for each sequence; 0 without one.
+    pub decoded_tokens: usize,
+    /// The number of logits of a sequence.
+    pub answers: usize,
+}
+
+/// The work of patching every site. The layers below a site run once, when the sequence is recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PatchingWork {
+    /// The number of sites. The answers are read once for each.
+    pub sites: usize,
+    /// The number of layers that a patched sequence goes through, summed over all sites.
+    pub layers: usize,
+    /// The same, with the sites that are patched together counted once. They share keys and values of the memory.
+    pub layers_of_batches: usize,
+}
+
+/// Sites of one kind in one layer that are patched together, each in its own copy of the sequence.
+struct PatchedBatch {
+    site: SiteKind,
+    layer: usize,
+    indices: Range<usize>,
+}
+
+impl PatchingSizes {
+    /// Returns the number of sequences that are patched together.
+    fn sequences_in_batch(&self) -> usize {
+        let tokens = self.tokens.max(self.decoded_tokens).max(1);
+        (PATCHED_TOKENS / tokens).min(PATCHED_LOGITS / self.answers.max(1)).max(1)
+    }
+
+    /// Returns the number of layers with such sites. A residual stream also has one after the last layer.
+    fn depths(&self, site: SiteKind) -> usize {
+        match site {
+            SiteKind::Residual => self.layers + 1,
+            SiteKind::CrossHeads if !self.has_cross_attention => 0,
+            _ => self.layers,
+        }
+    }
+
+    /// Returns all sites in batches.
+    fn batches(&self) -> impl Iterator<Item = PatchedBatch> + use<'_> {
+        let together = self.sequences_in_batch();
+        let count = |site: SiteKind| match site {
+            SiteKind::Heads | SiteKind::CrossHeads => self.heads,
+            SiteKind::Residual | SiteKind::FeedForward => self.positions,
+        };
+        let in_layer = move |site: SiteKind, layer: usize| {
+            let starts = (0..count(site)).step_by(together);
+            starts.map(move |start| PatchedBatch { site, layer, indices: start..(start + together).min(count(site)) })
+        };
+        SiteKind::ALL
+            .into_iter()
+            .flat_map(move |site| (0..self.depths(site)).flat_map(move |layer| in_layer(site, layer)))
+    }
+
+    /// Returns the work of [`ResidualReader::patch`].
+    pub fn work(&self) -> PatchingWork {
+        let mut work = PatchingWork::default();
+        for PatchedBatch { layer, indices, .. } in self.batches() {
+            let layers = self.layers - layer;
+            work.sites += indices.len();
+            work.layers += layers * indices.len();
+            work.layers_of_batches += layers;
+        }
+        work
+    }
 }
 
 impl<'a, T: Real> ResidualReader<'a, T> {
@@ -242,28 +309,24 @@ impl<'a, T: Real> ResidualReader<'a, T> {
         positions: &[[usize; 2]],
         measure: impl Fn(ArrayView1<'_, T>) -> M + Sync,
     ) -> Result<PatchedSites<M>> {
-        let (stack, heads) = (&self.stack, self.stack.heads());
-        let count = |site: SiteKind| match site {
-            SiteKind::Heads | SiteKind::CrossHeads => heads,
-            SiteKind::Residual | SiteKind::FeedForward => positions.len(),
+        let sizes = PatchingSizes {
+            layers: self.stack.layers(),
+            heads: self.stack.heads(),
+            has_cross_attention: matches!(self.stack, LayerStack::Decoder(..)),
+            tokens: text.residual[0].nrows(),
+            positions: positions.len(),
+            decoded_tokens: self.read_out.decoded_tokens,
+            answers: self.read_out.answers,
         };
-        let tokens = [text.residual[0].nrows(), self.read_out.decoded_tokens];
-        let together = sequences_in_batch(tokens, self.read_out.answers);
-        let mut jobs = Vec::new();
-        for site in SiteKind::ALL {
-            for layer in 0..stack.depths(site) {
-                let starts = (0..count(site)).step_by(together);
-                jobs.extend(starts.map(|start| (site, layer, start..(start + together).min(count(site)))));
-            }
-        }
-        let measures = parallel_try_map(&jobs, |(site, layer, range)| {
-            let logits = self.patched([text, other], positions, (*site, *layer), range.clone().collect::<Vec<_>>())?;
+        let batches: Vec<PatchedBatch> = sizes.batches().collect();
+        let measures = parallel_try_map(&batches, |PatchedBatch { site, layer, indices }| {
+            let logits = self.patched([text, other], positions, (*site, *layer), indices.clone().collect())?;
             Ok::<_, crate::Error>(logits.outer_iter().map(&measure).collect::<Vec<M>>())
         })?;
         let [residual, heads, cross_heads, feed_forward] =
-            SiteKind::ALL.map(|site| (0..stack.depths(site)).map(|_| Vec::new()).collect());
+            SiteKind::ALL.map(|site| (0..sizes.depths(site)).map(|_| Vec::new()).collect());
         let mut sites = PatchedSites { residual, heads, cross_heads, feed_forward };
-        for ((site, layer, _), measures) in jobs.iter().zip(measures) {
+        for (PatchedBatch { site, layer, .. }, measures) in batches.iter().zip(measures) {
             sites.list(*site)[*layer].extend(measures);
         }
         Ok(sites)
@@ -331,12 +394,41 @@ impl<T> std::fmt::Debug for ResidualReader<'_, T> {
 mod tests {
     use super::*;
 
+    const SIZES: PatchingSizes = PatchingSizes {
+        layers: 2,
+        heads: 4,
+        has_cross_attention: false,
+        tokens: 8,
+        positions: 8,
+        decoded_tokens: 0,
+        answers: 3,
+    };
+
     #[test]
     fn long_prefixes_and_large_vocabularies_are_patched_in_small_batches() {
-        assert_eq!(sequences_in_batch([8, 0], 3), PATCHED_TOKENS / 8);
-        assert_eq!(sequences_in_batch([8, 512], 3), PATCHED_TOKENS / 512);
-        assert_eq!(sequences_in_batch([8, 2], PATCHED_LOGITS / 3), 3);
+        let together = |tokens, decoded_tokens, answers| {
+            PatchingSizes { tokens, decoded_tokens, answers, ..SIZES }.sequences_in_batch()
+        };
+        assert_eq!(together(8, 0, 3), PATCHED_TOKENS / 8);
+        assert_eq!(together(8, 512, 3), PATCHED_TOKENS / 512);
+        assert_eq!(together(8, 2, PATCHED_LOGITS / 3), 3);
         // Sequences of any length go through, and a model without answers too.
-        assert_eq!([sequences_in_batch([5000, 0], 3), sequences_in_batch([0, 0], 0)], [1, PATCHED_TOKENS]);
+        assert_eq!([together(5000, 0, 3), together(0, 0, 0)], [1, PATCHED_TOKENS]);
+    }
+
+    #[test]
+    fn work_counts_the_layers_above_each_site() {
+        // Residual streams run 2, 1 and 0 layers; heads and feed-forward networks 2 and 1.
+        let work = PatchingWork { sites: 3 * 8 + 2 * 4 + 2 * 8, layers: 3 * (8 + 4 + 8), layers_of_batches: 9 };
+        assert_eq!(SIZES.work(), work);
+        let decoder = PatchingSizes { has_cross_attention: true, ..SIZES };
+        let of_decoder = PatchingWork { sites: work.sites + 8, layers: work.layers + 12, layers_of_batches: 12 };
+        assert_eq!(decoder.work(), of_decoder);
+        // Long sequences are patched one at a time.
+        let long = PatchingSizes { tokens: PATCHED_TOKENS, ..SIZES };
+        assert_eq!(long.work(), PatchingWork { layers_of_batches: work.layers, ..work });
+        // Few positions of a long text.
+        let few = PatchingSizes { positions: 1, ..long };
+        assert_eq!(few.work(), PatchingWork { sites: 3 + 8 + 2, layers: 3 * 6, layers_of_batches: 18 });
     }
 }

@@ -57,6 +57,10 @@ pub struct TranslatorOptions {
     /// Width of the bottleneck of an autoencoder: all that the decoder sees of a source. None by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<usize>,
+    /// Adds sinusoidal positions to the embeddings of both sides if the model's positions act only inside
+    /// self-attention, as rotary ones do. Cross-attention can then find a token by its position.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub absolute_positions: bool,
 }
 
 impl TranslatorConfig {
@@ -67,6 +71,14 @@ impl TranslatorConfig {
             num_heads: self.decoder_num_heads(),
             d_ff: self.options.decoder_d_ff.unwrap_or(self.encoder.d_ff),
             ..self.encoder.clone()
+        }
+    }
+
+    /// Returns the positional encoding that is added to the embeddings.
+    fn embedding_position(&self) -> PositionKind {
+        match self.options.absolute_positions && !self.position.is_added() {
+            true => PositionKind::Sinusoidal,
+            false => self.position,
         }
     }
 
@@ -248,9 +260,9 @@ impl Translator {
             true => target.clone(),
             false => builder.scope("source_embedding", |b| Embedding::new(b, config.source_vocab_size, d_model)),
         };
-        let source_position =
-            builder.scope("source_position", |b| PositionEncoding::new(b, config.position, length, d_model));
-        let target_position = builder.scope("position", |b| PositionEncoding::new(b, config.position, length, d_model));
+        let position = config.embedding_position();
+        let source_position = builder.scope("source_position", |b| PositionEncoding::new(b, position, length, d_model));
+        let target_position = builder.scope("position", |b| PositionEncoding::new(b, position, length, d_model));
         let mut layers = config.encoder.clone();
         layers.attention.position = config.position;
         let encoder = builder.scope("encoder", |b| Encoder::new(b, &layers))?;

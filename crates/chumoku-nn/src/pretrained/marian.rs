@@ -118,6 +118,7 @@ impl MarianConfig {
                 decoder_d_ff: Some(self.decoder_ffn_dim),
                 output_bias: true,
                 bottleneck: None,
+                absolute_positions: false,
             },
         };
         for layers in [&config.encoder, &config.decoder()] {

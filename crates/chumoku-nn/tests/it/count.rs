@@ -199,6 +199,7 @@ fn translators() {
                     decoder_d_ff: (!joint_vocabulary).then_some(20),
                     output_bias: !joint_vocabulary,
                     bottleneck,
+                    absolute_positions: false,
                 },
             };
             let model = Translator::new(config.clone()).unwrap();

@@ -65,9 +65,16 @@ fn variants() -> Vec<Translator> {
     let all = orders.into_iter().zip(positions).zip([true, false, false]);
     let mut all: Vec<_> = all.map(|((order, position), joint)| config(order, position, joint)).collect();
     // As in Marian: a decoder with its own sizes, and a bias of the logits.
-    let options =
-        TranslatorOptions { decoder_num_heads: Some(2), decoder_d_ff: Some(32), output_bias: true, bottleneck: None };
+    let options = TranslatorOptions {
+        decoder_num_heads: Some(2),
+        decoder_d_ff: Some(32),
+        output_bias: true,
+        ..TranslatorOptions::default()
+    };
     all.push(TranslatorConfig { options, ..config(NormOrder::Post, PositionKind::SinusoidalHalves, true) });
+    // Sinusoidal positions that cross-attention sees, beside those inside self-attention.
+    let options = TranslatorOptions { absolute_positions: true, ..TranslatorOptions::default() };
+    all.push(TranslatorConfig { options, ..config(NormOrder::Pre, PositionKind::Rotary, true) });
     // An autoencoder.
     let options = TranslatorOptions { bottleneck: Some(3), ..TranslatorOptions::default() };
     all.push(TranslatorConfig { options, ..config(NormOrder::Pre, PositionKind::Rotary, true) });
@@ -218,8 +225,11 @@ fn the_decoder_sees_nothing_of_the_source_but_the_code() {
 /// The traced vectors of both sides add up to what each stack reads, for every kind of position and number.
 fn assert_embeddings_are_traced<T: Real>(tolerance: f64) {
     let kinds = [PositionKind::Sinusoidal, PositionKind::SinusoidalHalves, PositionKind::Learned, PositionKind::Rotary];
-    for (position, is_joint) in kinds.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
-        let model = Translator::new(config(NormOrder::Pre, position, is_joint)).unwrap();
+    let cases = kinds.into_iter().flat_map(|kind| [(kind, false, false), (kind, true, false), (kind, true, true)]);
+    for (position, is_joint, absolute_positions) in cases {
+        let options = TranslatorOptions { absolute_positions, ..TranslatorOptions::default() };
+        let config = TranslatorConfig { options, ..config(NormOrder::Pre, position, is_joint) };
+        let model = Translator::new(config).unwrap();
         let p = random_params::<T>(&model);
         let pair = batch(&[[6, 4]], 5);
         let states = model.hidden_states(&p, &pair).unwrap();
@@ -232,7 +242,8 @@ fn assert_embeddings_are_traced<T: Real>(tolerance: f64) {
             let difference = (&sum - &own).iter().fold(0.0f64, |most, x| most.max(x.abs()));
             assert!(difference < tolerance, "{position:?}, {part:?}: {difference}");
             assert!(trace.is_scaled && !trace.is_plain() && trace.token_types.is_none() && trace.norm.is_none());
-            assert_eq!((&trace.ids, trace.positions.is_some()), (ids, position != PositionKind::Rotary));
+            let has_positions = position != PositionKind::Rotary || absolute_positions;
+            assert_eq!((&trace.ids, trace.positions.is_some()), (ids, has_positions));
         }
     }
 }
@@ -241,6 +252,22 @@ fn assert_embeddings_are_traced<T: Real>(tolerance: f64) {
 fn traced_embeddings_are_the_input_of_each_side() {
     assert_embeddings_are_traced::<f64>(1e-13);
     assert_embeddings_are_traced::<f32>(4e-6);
+}
+
+#[test]
+fn absolute_positions_are_added_once() {
+    let logits = |position, absolute_positions| {
+        let options = TranslatorOptions { absolute_positions, ..TranslatorOptions::default() };
+        let config = TranslatorConfig { options, ..config(NormOrder::Pre, position, true) };
+        let model = Translator::new(config).unwrap();
+        model.logits(&random_params::<f64>(&model), &batch(&LENGTHS, 1)).unwrap()
+    };
+    // Positions that are added already stay as they are.
+    assert_eq!(logits(PositionKind::Sinusoidal, true), logits(PositionKind::Sinusoidal, false));
+    // Without other positions, these are the sinusoidal ones.
+    assert_eq!(logits(PositionKind::None, true), logits(PositionKind::Sinusoidal, false));
+    assert_ne!(logits(PositionKind::Rotary, true), logits(PositionKind::Rotary, false));
+    assert_ne!(logits(PositionKind::Rotary, true), logits(PositionKind::Sinusoidal, false));
 }
 
 #[test]

@@ -13,7 +13,7 @@ arguments of PyTorch's function. ``chumoku.torch.activate()`` puts the kernels b
 ``chumoku.transformers.register()`` behind ``attn_implementation="chumoku"``. ``chumoku.torch.watch(model)`` shows where
 a model looks. :class:`TextClassifier`, :class:`TextRegressor`, :class:`TextTagger`, :class:`Translator` and
 :class:`LanguageModel` are the models of ``chumoku train``, with scikit-learn's API. :class:`Embedder` is a pretrained
-encoder. :func:`read_table` reads files as the command does, and :func:`doctor` finds problems in labeled texts.
+encoder, and :class:`Autoencoder` one that the command has trained. :func:`read_table` reads files as the command does, and :func:`doctor` finds problems in labeled texts.
 :func:`trace`, :func:`check` and :func:`count` show attention in numbers.
 """
 
@@ -28,6 +28,7 @@ from ._functions import attention, scaled_dot_product_attention
 __all__ = [
     "Alignment",
     "AttentionResult",
+    "Autoencoder",
     "Check",
     "Checkup",
     "Count",
@@ -60,6 +61,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from ._autoencoder import Autoencoder
     from ._classifier import TextClassifier
     from ._doctor import Checkup, doctor
     from ._embedder import Embedder, Nearest
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
 
 # Loaded on first use: names whose module imports more than attention needs, or an optional library of the same name.
 _LAZY_NAMES = {
+    "_autoencoder": ("Autoencoder",),
     "_classifier": ("TextClassifier",),
     "_doctor": ("Checkup", "doctor"),
     "_embedder": ("Embedder", "Nearest"),

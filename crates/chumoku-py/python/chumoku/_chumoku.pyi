@@ -6,6 +6,7 @@ from typing import Any, final
 __all__ = [
     "Classifier",
     "DoctorResult",
+    "Autoencoder",
     "Embedder",
     "Generator",
     "Options",
@@ -252,6 +253,21 @@ class TextStream:
     def __next__(self) -> str: ...
     @property
     def stop(self) -> str | None: ...
+
+@final
+class Autoencoder:
+    @staticmethod
+    def load(folder: _Path, precision: str | None) -> Autoencoder: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def limit(self) -> int: ...
+    @property
+    def prompts(self) -> list[str]: ...
+    def embed(
+        self, texts: Sequence[str], prompt: str | None, normalize: bool | None, vectors: tuple[Any, ...]
+    ) -> int: ...
+    def reconstruct(self, texts: Sequence[str], beam: int) -> list[tuple[list[tuple[str, float]], bool]]: ...
 
 @final
 class Embedder:

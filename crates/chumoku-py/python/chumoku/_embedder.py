@@ -62,8 +62,11 @@ class Embedder(Parameters):
         # Loaded on first use; clones and copies in other processes load it again.
         requested = (os.fspath(self.folder), self.precision)
         if self.__dict__.get("_loaded", (None,))[0] != requested:
-            self._loaded = (requested, _chumoku.Embedder.load(pathlib.Path(self.folder), self.precision))
+            self._loaded = (requested, self._load(pathlib.Path(self.folder)))
         return self._loaded[1]
+
+    def _load(self, folder: pathlib.Path) -> Any:
+        return _chumoku.Embedder.load(folder, self.precision)
 
     def fit(self, X: Any = None, y: Any = None) -> Embedder:
         """Loads the model; there is nothing to fit."""

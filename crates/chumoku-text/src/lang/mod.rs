@@ -7,12 +7,15 @@
 //! # Files
 //!
 //! - `clean`: makes text from users and files safe for messages
+//! - `flag_names`: flags in messages, renamed for callers that do not use the command line
 //! - `wording`: quotes, lists and numbers in sentences
 
 mod clean;
+mod flag_names;
 pub mod wording;
 
 pub use clean::{escape_markdown, is_harmful, sanitize, show_controls, show_controls_in_text};
+pub use flag_names::FlagNames;
 use std::io::{self, ErrorKind};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};

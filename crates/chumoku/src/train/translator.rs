@@ -129,7 +129,11 @@ impl TranslatorPlan {
             // Twice the longest side, so that somewhat longer texts can still be translated.
             max_length: (2 * (longest + 1)).clamp(64, 2 * MAX_SIDE_TOKENS),
             embedding_dropout: if is_large { 2.0 * dropout } else { dropout },
-            options: TranslatorOptions::default(),
+            options: TranslatorOptions {
+                // A string may repeat a character. Cross-attention tells such characters apart by their positions.
+                absolute_positions: unit == TokenizationUnit::Characters,
+                ..TranslatorOptions::default()
+            },
         };
         let settings = TrainSettings {
             epochs,
@@ -155,7 +159,8 @@ impl TranslatorPlan {
     /// Turns the plan into one of an autoencoder. The bottleneck regularizes, and dropout would make codes inexact.
     fn narrow_to(&mut self, bottleneck: usize) {
         let model = &mut self.model;
-        model.options.bottleneck = Some(bottleneck);
+        // The only vector of the memory has no position.
+        model.options = TranslatorOptions { bottleneck: Some(bottleneck), ..TranslatorOptions::default() };
         (model.encoder.dropout, model.encoder.attention_dropout, model.embedding_dropout) = (0.0, 0.0, 0.0);
         self.settings.label_smoothing = 0.0;
     }

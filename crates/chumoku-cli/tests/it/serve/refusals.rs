@@ -104,6 +104,13 @@ fn invalid_requests_are_rejected_with_a_reason() {
     let mut patched = long(9000);
     (patched["patch"], patched["align"]) = ("number 8".into(), "99:1".into());
     assert!(wide.post_rejected("/explain", &patched, 422, "Validation").body.contains("align: "));
+    // Texts of different lengths: the error proposes the field, not the flag.
+    for model in ["reviews", "book"] {
+        let body = json!({ "inputs": "the cat", "patch": "the", "model": model });
+        let reply = server.post_rejected("/explain", &body, 422, "Validation");
+        let message = reply.json()["error"].as_str().unwrap().to_owned();
+        assert!(message.contains("\"align\": \"1") && !message.contains("--"), "{message}");
+    }
     patched.as_object_mut().unwrap().remove("align");
     assert!(wide.post_rejected("/explain", &patched, 413, "Validation").body.contains("target: "));
     // Longer than the encoder reads.
