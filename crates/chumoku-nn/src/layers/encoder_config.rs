@@ -1,6 +1,6 @@
 //! The sizes and options of an encoder.
 
-use super::{AttentionOptions, LayerNorm, MultiHeadAttentionConfig, NormKind, NormOrder};
+use super::{AttentionOptions, MultiHeadAttentionConfig, Norm, NormKind, NormOrder};
 use crate::params::Builder;
 use crate::{Error, Result};
 use chumoku_kernels::Activation;
@@ -42,7 +42,7 @@ pub struct LayerOptions {
     /// The kind of normalization.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub norm: NormKind,
-    /// ε of every normalization; [`LayerNorm::EPSILON`] by default.
+    /// ε of every normalization; [`Norm::EPSILON`] by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub norm_epsilon: Option<f64>,
     /// The kind of feed-forward network.
@@ -124,9 +124,9 @@ impl EncoderConfig {
     }
 
     /// Adds a normalization of this width to the model under construction.
-    pub(super) fn new_norm(&self, builder: &mut Builder) -> LayerNorm {
-        let epsilon = self.options.norm_epsilon.unwrap_or(LayerNorm::EPSILON);
-        LayerNorm::new(builder, self.options.norm, self.d_model, epsilon)
+    pub(super) fn new_norm(&self, builder: &mut Builder) -> Norm {
+        let epsilon = self.options.norm_epsilon.unwrap_or(Norm::EPSILON);
+        Norm::new(builder, self.options.norm, self.d_model, epsilon)
     }
 
     /// Returns the self-attention of layer `index`; `site` is its dropout site.

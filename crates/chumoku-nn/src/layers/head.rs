@@ -1,6 +1,6 @@
 //! The head of a classifier: from the vector of a sequence to its logits.
 
-use super::{LayerNorm, LayerNormCache, Linear, Mode, NormKind, OptionalNorm, array, numbers, zeros};
+use super::{Linear, Mode, Norm, NormCache, NormKind, OptionalNorm, array, numbers, zeros};
 use crate::Result;
 use crate::params::{Builder, Init, Params};
 use chumoku_kernels::{Activation, Real, activation_backward, activation_forward};
@@ -87,7 +87,7 @@ pub(super) struct DenseLayer {
 }
 
 /// The input of the dense layer, its output, the activation of that, and the norm's cache.
-type DenseCache<T> = ([Array2<T>; 3], Option<LayerNormCache<T>>);
+type DenseCache<T> = ([Array2<T>; 3], Option<NormCache<T>>);
 
 /// The cache of a [`ClassifierHead`]'s forward pass.
 #[derive(Clone, Debug)]
@@ -111,7 +111,7 @@ impl ClassifierHead {
         let init = Init::Normal(0.02);
         let dense = dense.map(|DenseHeadConfig { activation, bias, norm }| {
             let linear = builder.scope("dense", |b| Linear::with_init(b, width, width, bias, init));
-            let norm = norm.map(|(kind, epsilon)| builder.scope("norm", |b| LayerNorm::new(b, kind, width, epsilon)));
+            let norm = norm.map(|(kind, epsilon)| builder.scope("norm", |b| Norm::new(b, kind, width, epsilon)));
             DenseLayer { linear, activation, norm: OptionalNorm(norm) }
         });
         ClassifierHead {

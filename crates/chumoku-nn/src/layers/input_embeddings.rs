@@ -1,7 +1,7 @@
 //! Input embeddings: a vector for each token, with its position.
 
 use super::norm::{OptionalNorm, OptionalNormCache, borrowed};
-use super::{Embedding, LayerNorm, Mode, NormKind, Offsets, PositionEncoding, PositionKind};
+use super::{Embedding, Mode, Norm, NormKind, Offsets, PositionEncoding, PositionKind};
 use crate::Result;
 use crate::params::{Builder, ParamMark, Params};
 use chumoku_kernels::Real;
@@ -145,7 +145,7 @@ impl InputEmbeddings {
         });
         let norm = options
             .norm_epsilon
-            .map(|epsilon| builder.scope("input_norm", |b| LayerNorm::new(b, options.norm, d_model, epsilon)));
+            .map(|epsilon| builder.scope("input_norm", |b| Norm::new(b, options.norm, d_model, epsilon)));
         let norm = OptionalNorm(norm);
         InputEmbeddings { embedding, position, token_type, norm, dropout: config.dropout, params_end: builder.mark() }
     }

@@ -77,7 +77,7 @@ pub use multi_head_attention::{
     MultiHeadAttentionConfig, ProjectedMemory,
 };
 pub(crate) use norm::OptionalNorm;
-pub use norm::{LayerNorm, LayerNormCache, NormKind, NormOrder};
+pub use norm::{Norm, NormCache, NormKind, NormOrder};
 pub use pooling::{Pooling, PoolingCache};
 pub use position::{PositionEncoding, PositionKind, sinusoidal, sinusoidal_halves};
 pub use recurrent::{Recurrent, RecurrentCache, RecurrentConfig};

@@ -36,10 +36,10 @@ pub enum NormKind {
 
 /// A normalization that a model may lack.
 #[derive(Clone, Debug)]
-pub(crate) struct OptionalNorm(pub(super) Option<LayerNorm>);
+pub(crate) struct OptionalNorm(pub(super) Option<Norm>);
 
 /// The input of an [`OptionalNorm`] and the cache of its forward pass, if the model has it.
-pub(super) type OptionalNormCache<T> = Option<(Array2<T>, LayerNormCache<T>)>;
+pub(super) type OptionalNormCache<T> = Option<(Array2<T>, NormCache<T>)>;
 
 impl OptionalNorm {
     /// Normalizes each row of `x`, or returns it as it is.
@@ -54,7 +54,7 @@ impl OptionalNorm {
         &self,
         p: &Params<T>,
         x: ArrayView2<'_, T>,
-    ) -> Result<(Array2<T>, Option<LayerNormCache<T>>)> {
+    ) -> Result<(Array2<T>, Option<NormCache<T>>)> {
         let Some(norm) = &self.0 else { return Ok((contiguous(x).into_owned(), None)) };
         let (y, cache) = norm.forward(p, x)?;
         Ok((y, Some(cache)))
@@ -65,7 +65,7 @@ impl OptionalNorm {
     pub(super) fn backward<T: Real>(
         &self,
         p: &Params<T>,
-        cache: Option<(ArrayView2<'_, T>, &LayerNormCache<T>)>,
+        cache: Option<(ArrayView2<'_, T>, &NormCache<T>)>,
         dy: Array2<T>,
         residual: Option<ArrayView2<'_, T>>,
         grads: &mut Params<T>,
@@ -80,13 +80,13 @@ impl OptionalNorm {
 }
 
 /// Borrows the input and the cache of an [`OptionalNorm`].
-pub(super) fn borrowed<T>(cache: &OptionalNormCache<T>) -> Option<(ArrayView2<'_, T>, &LayerNormCache<T>)> {
+pub(super) fn borrowed<T>(cache: &OptionalNormCache<T>) -> Option<(ArrayView2<'_, T>, &NormCache<T>)> {
     cache.as_ref().map(|(x, cache)| (x.view(), cache))
 }
 
 /// A normalization of each token: layer norm, with or without β, or RMS norm. See [`NormKind`].
 #[derive(Clone, Debug)]
-pub struct LayerNorm {
+pub struct Norm {
     pub(super) kind: NormKind,
     pub(super) weight: ParamId,
     pub(super) bias: Option<ParamId>,
@@ -95,12 +95,12 @@ pub struct LayerNorm {
 
 /// The mean and 1/√(variance + ε) of each token. RMS norm has no mean, and 1/√(mean(x²) + ε).
 #[derive(Clone, Debug)]
-pub struct LayerNormCache<T> {
+pub struct NormCache<T> {
     mean: Vec<T>,
     inverse_deviation: Vec<T>,
 }
 
-impl LayerNorm {
+impl Norm {
     /// Default ε, added to the variance, as in PyTorch.
     pub const EPSILON: f64 = 1e-5;
 
@@ -108,7 +108,7 @@ impl LayerNorm {
     pub fn new(builder: &mut Builder, kind: NormKind, width: usize, epsilon: f64) -> Self {
         let weight = builder.add("weight", &[width], Init::Ones);
         let bias = (kind == NormKind::Layer).then(|| builder.add("bias", &[width], Init::Zeros));
-        LayerNorm { kind, weight, bias, epsilon }
+        Norm { kind, weight, bias, epsilon }
     }
 
     /// Normalizes each row, then scales it by γ and shifts it by β; `backward` needs x and the cache.
@@ -118,18 +118,18 @@ impl LayerNorm {
     ///
     /// # Errors
     /// If `x` has another width.
-    pub fn forward<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<(Array2<T>, LayerNormCache<T>)> {
+    pub fn forward<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<(Array2<T>, NormCache<T>)> {
         let x = contiguous(x);
         let (gamma, epsilon) = (p.slice(self.weight), T::round_from(self.epsilon));
         if self.kind == NormKind::Rms {
             let RmsNormOutput { y, inverse_rms } = rms_norm_forward(numbers(&x.view()), gamma, epsilon)?;
-            return Ok((array(x.dim(), y)?, LayerNormCache { mean: Vec::new(), inverse_deviation: inverse_rms }));
+            return Ok((array(x.dim(), y)?, NormCache { mean: Vec::new(), inverse_deviation: inverse_rms }));
         }
         let LayerNormOutput { y, mean, inverse_deviation } = match self.bias {
             Some(bias) => layer_norm_forward(numbers(&x.view()), [gamma, p.slice(bias)], epsilon)?,
             None => layer_norm_forward_without_bias(numbers(&x.view()), gamma, epsilon)?,
         };
-        Ok((array(x.dim(), y)?, LayerNormCache { mean, inverse_deviation }))
+        Ok((array(x.dim(), y)?, NormCache { mean, inverse_deviation }))
     }
 
     /// Returns the gradient of x plus `residual`, the gradient from the residual connection.
@@ -143,7 +143,7 @@ impl LayerNorm {
         &self,
         p: &Params<T>,
         x: ArrayView2<'_, T>,
-        cache: &LayerNormCache<T>,
+        cache: &NormCache<T>,
         dy: ArrayView2<'_, T>,
         residual: Option<ArrayView2<'_, T>>,
         grads: &mut Params<T>,
@@ -160,7 +160,7 @@ impl LayerNorm {
             let d_gamma = if is_trained { grads.slice_mut(self.weight) } else { &mut unused[0] };
             return array(x.dim(), backward.compute(d_gamma)?);
         }
-        let LayerNormCache { mean, inverse_deviation } = cache;
+        let NormCache { mean, inverse_deviation } = cache;
         let backward = LayerNormBackward { x: numbers(&x), gamma, mean, inverse_deviation, dy: numbers(&dy), residual };
         let dx = match self.bias {
             Some(bias) if is_trained => backward.compute(grads.two_slices_mut(self.weight, bias))?,

@@ -1,6 +1,6 @@
 //! The building block of encoder and decoder layers: a function with a residual connection and a normalization.
 
-use super::{EncoderConfig, LayerNormCache, Mode, NormOrder, OptionalNorm, add_assign};
+use super::{EncoderConfig, Mode, NormCache, NormOrder, OptionalNorm, add_assign};
 use crate::Result;
 use crate::params::{Builder, Params};
 use chumoku_kernels::{Epilogue, Real};
@@ -25,7 +25,7 @@ pub(super) struct SublayerCache<T, C> {
     pub(super) inner: C,
     /// The input of the normalization.
     pub(super) norm_input: Array2<T>,
-    norm: Option<LayerNormCache<T>>,
+    norm: Option<NormCache<T>>,
 }
 
 impl Sublayer {

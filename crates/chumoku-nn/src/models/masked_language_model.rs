@@ -2,7 +2,7 @@
 
 use super::text_encoder::{TextEncoder, TextEncoderConfig};
 use crate::Result;
-use crate::layers::{LayerNorm, Linear, Mode, NormKind, Tokens, array, numbers, numbers_mut, zeros};
+use crate::layers::{Linear, Mode, Norm, NormKind, Tokens, array, numbers, numbers_mut, zeros};
 use crate::params::{Builder, Init, ParamLayout, Params};
 use chumoku_kernels::{Activation, Real, activation_backward, activation_forward};
 use ndarray::{Array2, Axis};
@@ -16,7 +16,7 @@ pub struct MaskedLanguageModel {
     encoder: TextEncoder,
     layout: Arc<ParamLayout>,
     dense: Linear,
-    norm: LayerNorm,
+    norm: Norm,
 }
 
 impl MaskedLanguageModel {
@@ -27,13 +27,13 @@ impl MaskedLanguageModel {
     /// If the heads do not divide d_model.
     pub fn new(config: TextEncoderConfig) -> Result<Self> {
         let mut builder = Builder::new();
-        let (width, epsilon) = (config.encoder.d_model, config.embeddings.norm_epsilon.unwrap_or(LayerNorm::EPSILON));
+        let (width, epsilon) = (config.encoder.d_model, config.embeddings.norm_epsilon.unwrap_or(Norm::EPSILON));
         // Models whose norms have no bias have no biases at all.
         let (kind, has_bias) = (config.embeddings.norm, config.embeddings.norm == NormKind::Layer);
         let encoder = TextEncoder::add_to(&mut builder, config)?;
         let (dense, norm) = builder.scope("head", |b| {
             let dense = b.scope("dense", |b| Linear::with_init(b, width, width, has_bias, Init::Normal(0.02)));
-            (dense, b.scope("norm", |b| LayerNorm::new(b, kind, width, epsilon)))
+            (dense, b.scope("norm", |b| Norm::new(b, kind, width, epsilon)))
         });
         Ok(MaskedLanguageModel { encoder, layout: builder.finish(), dense, norm })
     }

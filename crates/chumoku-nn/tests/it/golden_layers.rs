@@ -138,7 +138,7 @@ both!(position_learned, position, "position_learned", PositionKind::Learned);
 fn norm<T: Number>(name: &str) {
     let case = GoldenCase::<T>::read(name);
     let mut builder = Builder::new();
-    let layer = LayerNorm::new(&mut builder, NormKind::Layer, 8, LayerNorm::EPSILON);
+    let layer = Norm::new(&mut builder, NormKind::Layer, 8, Norm::EPSILON);
     let (p, mut grads) = case.params(builder);
     let x = case.array("in.x");
     let (y, cache) = layer.forward(&p, x.view()).unwrap();

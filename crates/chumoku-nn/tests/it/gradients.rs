@@ -91,7 +91,7 @@ fn gradients_of_linear_norm_and_feed_forward() {
         [("layer norm", NormKind::Layer), ("without bias", NormKind::LayerWithoutBias), ("RMS norm", NormKind::Rms)]
     {
         let mut builder = Builder::new();
-        let layer = LayerNorm::new(&mut builder, kind, 6, 1e-3);
+        let layer = Norm::new(&mut builder, kind, 6, 1e-3);
         check(
             name,
             &builder.finish(),

@@ -18,7 +18,7 @@ pub use config::{AttentionBias, AttentionOptions, MultiHeadAttentionConfig};
 pub use matrices::AttentionMatrices;
 pub use step::ProjectedMemory;
 
-use super::{LayerNorm, Linear, Mode, NormKind, Offsets, Rotary, alibi_slopes, numbers_mut, zeros};
+use super::{Linear, Mode, Norm, NormKind, Offsets, Rotary, alibi_slopes, numbers_mut, zeros};
 use crate::params::{Builder, Init, ParamId, Params};
 use crate::{Error, Result};
 use chumoku_kernels::{Attention, BackwardInputs, Causal, Epilogue, Gradients, Heads, HeadsMut, Mask, Precision, Real};
@@ -43,7 +43,7 @@ pub struct MultiHeadAttention {
     beta: Option<ParamId>,
     output: Linear,
     /// The norms of each head's queries and keys.
-    head_norms: Option<[LayerNorm; 2]>,
+    head_norms: Option<[Norm; 2]>,
     rotary: Option<Rotary>,
     /// The ALiBi slopes.
     slopes: Option<Vec<f32>>,
@@ -142,7 +142,7 @@ impl MultiHeadAttention {
         let output = builder.scope("out_proj", |b| Linear::new(b, heads, d_model, has_output_bias));
         let head_norms = config.options.head_norm_epsilon.map(|epsilon| {
             ["q_norm", "k_norm"]
-                .map(|name| builder.scope(name, |b| LayerNorm::new(b, NormKind::Rms, config.head_dim, epsilon)))
+                .map(|name| builder.scope(name, |b| Norm::new(b, NormKind::Rms, config.head_dim, epsilon)))
         });
         let slopes = (config.options.position == super::PositionKind::Alibi).then(|| alibi_slopes(num_heads));
         MultiHeadAttention { rotary: config.rotary(), config, weights, bias, beta, output, head_norms, slopes }

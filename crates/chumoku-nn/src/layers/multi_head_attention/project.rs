@@ -1,7 +1,7 @@
 //! Projections between inputs and the queries, keys and values of the kernel, in both directions. They include head
 //! norms, rotary positions and β.
 
-use super::super::{LayerNormCache, array, contiguous, mat_mut, mat_ref, numbers, numbers_mut, zeros};
+use super::super::{NormCache, array, contiguous, mat_mut, mat_ref, numbers, numbers_mut, zeros};
 use super::{AttentionInput, InputGradients, MultiHeadAttention, Offsets, heads_view, heads_view_mut};
 use crate::Result;
 use crate::params::{ParamId, Params};
@@ -43,7 +43,7 @@ pub(super) struct Projections<T> {
 }
 
 /// The input of a head norm, (tokens · heads, width), and its cache.
-type HeadNormCache<T> = (Array2<T>, LayerNormCache<T>);
+type HeadNormCache<T> = (Array2<T>, NormCache<T>);
 
 /// Rows per task.
 const ROWS_PER_TASK: usize = 64;

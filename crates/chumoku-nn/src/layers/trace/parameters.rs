@@ -1,7 +1,7 @@
 //! The parameters of single layers, in f64. Applied to gradients, the functions return those of the parameters.
 
 use super::{DenseParameters, FeedForwardMatrices, LinearMatrices, NormParameters};
-use crate::layers::{ClassifierHead, FeedForward, LayerNorm, Linear, NormKind, OptionalNorm, row_f64, to_f64};
+use crate::layers::{ClassifierHead, FeedForward, Linear, Norm, NormKind, OptionalNorm, row_f64, to_f64};
 use crate::params::Params;
 use chumoku_kernels::Real;
 use ndarray::{Array2, Axis, Slice};
@@ -14,7 +14,7 @@ impl Linear {
     }
 }
 
-impl LayerNorm {
+impl Norm {
     /// Returns γ.
     pub(crate) fn gamma<T: Real>(&self, p: &Params<T>) -> Vec<f64> {
         p.slice(self.weight).iter().map(|x| x.to_f64()).collect()
