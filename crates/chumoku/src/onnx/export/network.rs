@@ -9,7 +9,7 @@ use super::recurrent::recurrent;
 use super::writer::{GraphWriter, unsupported};
 use crate::models::ClassifierConfig;
 use crate::nn::{
-    AttentionOptions, BackboneConfig, EncoderConfig, FeedForwardKind, HeadActivation, LayerNorm, NormKind, NormOrder,
+    AttentionOptions, BackboneConfig, EncoderConfig, FeedForwardKind, HeadActivation, Norm, NormKind, NormOrder,
     Pooling, PositionKind, Rotary, alibi_slopes, sinusoidal, sinusoidal_halves,
 };
 use crate::params::Params;
@@ -153,7 +153,7 @@ impl<'a> NetworkExporter<'a> {
 
     fn encoder(&mut self, config: &EncoderConfig, mut x: String, tokens: String) -> Result<String> {
         let mut places = EncoderInputs { positions: tokens, visible: HashMap::new() };
-        let epsilon = config.options.norm_epsilon.unwrap_or(LayerNorm::EPSILON);
+        let epsilon = config.options.norm_epsilon.unwrap_or(Norm::EPSILON);
         for index in 0..config.num_layers {
             let layer = format!("encoder.layers.{index}");
             self.writer.graph.scope = format!("{layer}.");
