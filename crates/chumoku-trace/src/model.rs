@@ -8,7 +8,7 @@ use super::options::{CausalAlignment, ExampleOptions};
 use super::quantity::Quantity;
 use super::trace_steps::{Agreement, Trace};
 use chumoku::explain::{ForwardTrace, LossTarget, RecordedAnswer, RecordedAttention};
-use chumoku::nn::{EmbeddingTrace, LayerNorm, LinearMatrices, NormKind, NormParameters};
+use chumoku::nn::{EmbeddingTrace, LinearMatrices, Norm, NormKind, NormParameters};
 use chumoku::{Error, Result, tr};
 use chumoku_kernels::Precision;
 use ndarray::{Array2, Zip};
@@ -96,7 +96,7 @@ impl ToWorkedExample for ForwardTrace {
             norm: of.norm.as_ref().map(|_| of.order),
             rms_norm: of.norm.as_ref().is_some_and(|norm| norm.beta.is_none()),
             residual: of.norm.is_none(),
-            epsilon: of.norm.as_ref().map_or(LayerNorm::EPSILON, |norm| norm.epsilon),
+            epsilon: of.norm.as_ref().map_or(Norm::EPSILON, |norm| norm.epsilon),
             activation: network.map(|network| network.matrices.activation),
             norm_2: norm_2.map(|(order, _)| order),
             rms_norm_2: norm_2.is_some_and(|(_, norm)| norm.beta.is_none()),
