@@ -1,4 +1,4 @@
-"""`Translator`, `LanguageModel` and `Embedder` match the command's models."""
+"""`Translator`, `LanguageModel`, `Autoencoder` and `Embedder` match the command's models."""
 
 import csv
 import itertools
@@ -97,6 +97,27 @@ def test_translation(translator, tmp_path):
     with pytest.raises(ValueError, match="row 1: expected some characters"):
         translator.predict(["one two", " "])
     assert "<table>" in translator._repr_html_()
+
+
+@needs_command
+def test_the_autoencoder_matches_the_command(tmp_path):
+    (tmp_path / "numbers.txt").write_text("".join(f"{7 * i % 100:02}\n" for i in range(120)))
+    folder = tmp_path / "model"
+    command("train", tmp_path / "numbers.txt", "--task", "autoencode", "--bottleneck", 8, "--epochs", 2, "--out", folder)
+    model, texts = chumoku.Autoencoder(folder), ["07", "42", "99"]
+    lines = [json.loads(command("predict", folder, each, "--json")) for each in texts]
+    found = model.reconstruct(texts)
+    assert found == [each["reconstruction"] for each in lines]
+    np.testing.assert_allclose([each.hypotheses[0][1] for each in found], [each["score"] for each in lines], rtol=1e-6)
+    codes = [json.loads(command("embed", folder, each, "--json"))["vector"] for each in texts]
+    np.testing.assert_allclose(model.transform(texts), codes, rtol=1e-6)
+    assert model.transform(texts).shape == (3, 8) and list(model.get_feature_names_out())[-1] == "autoencoder7"
+    with pytest.raises(ValueError, match="nothing to explain"):
+        model.explain("07")
+    with pytest.raises(ValueError, match="beam"):
+        model.reconstruct(texts, beam=0)
+    with pytest.raises(ValueError, match="autoencoder"):
+        chumoku.Embedder(folder).transform(texts)
 
 
 def test_translations_are_explained(translator):
