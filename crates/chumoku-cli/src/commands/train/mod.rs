@@ -261,10 +261,13 @@ fn load_held_out<F>(args: &TrainArgs, load: impl Fn(&Path) -> anyhow::Result<F>)
     Ok([args.valid.as_deref().map(&load).transpose()?, args.test.as_deref().map(&load).transpose()?])
 }
 
+/// Trains a model M on labels L, and scores it with S.
+type Trainer<L, M, S> = fn(&TrainingData<L>, Training<'_>) -> chumoku::Result<TrainOutcome<M, S>>;
+
 /// How labels or numbers are predicted: by the n-gram model alone, or with a network.
 struct Trainers<L, S> {
-    ngrams: fn(&TrainingData<L>, Training<'_>) -> chumoku::Result<TrainOutcome<NgramClassifier, S>>,
-    ensemble: fn(&TrainingData<L>, Training<'_>) -> chumoku::Result<TrainOutcome<TextClassifier, S>>,
+    ngrams: Trainer<L, NgramClassifier, S>,
+    ensemble: Trainer<L, TextClassifier, S>,
 }
 
 impl<L, S> Trainers<L, S> {
