@@ -187,8 +187,8 @@ fn terminal_marks_what_the_model_wrote() {
     e.prompt_words = Some(4);
     assert_eq!(e.written_from(), Some("what follows each".len()));
     let text = render(&e, 0, 0, &terminal(80, ColorDepth::None, Lang::En));
-    assert!(text.contains("Prompt: \"what follows each\"\n"), "{text}");
-    assert!(text.contains("Written by the model: \"word unseen\"\n"), "{text}");
+    assert!(text.contains("Prompt: “what follows each”\n"), "{text}");
+    assert!(text.contains("Written by the model: “word unseen”\n"), "{text}");
     assert!(text.contains("The model wrote words 5 to 6 itself."), "{text}");
     e.prompt_words = None;
     assert!(e.written_from().is_none());
