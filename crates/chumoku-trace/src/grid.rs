@@ -123,7 +123,7 @@ mod tests {
             assert_eq!(format_plain(x, 4), text);
         }
         // With all its digits, as in JSON, a number stays what it is.
-        assert_eq!(format_plain(-6.94e-18, 17), "-6.94e-18");
+        assert_eq!(format_plain(-4.5e-18, 17), "-4.50e-18");
         assert_eq!(number_format(&ndarray::array![[1.5, -6.94e-18]], 4)(-6.94e-18), "0.0000");
     }
 }
