@@ -109,7 +109,7 @@ def test_the_autoencoder_matches_the_command(tmp_path):
     found = model.reconstruct(texts)
     assert found == [each["reconstruction"] for each in lines]
     np.testing.assert_allclose([each.hypotheses[0][1] for each in found], [each["score"] for each in lines], rtol=1e-6)
-    codes = [json.loads(command("embed", folder, each, "--json"))["vector"] for each in texts]
+    codes = [json.loads(command("embed", folder, each))["embedding"] for each in texts]
     np.testing.assert_allclose(model.transform(texts), codes, rtol=1e-6)
     assert model.transform(texts).shape == (3, 8) and list(model.get_feature_names_out())[-1] == "autoencoder7"
     with pytest.raises(ValueError, match="nothing to explain"):
@@ -131,7 +131,7 @@ def test_translations_are_explained(translator):
 
 
 def test_encoder_and_decoder_of_a_translator_are_patched(translator):
-    found = translator.explain("four two one", patch="four one one", lens=True)
+    found = translator.explain("four two one", patch="nine two six", lens=True)
     count = len(found.patching["aligned"])
     layers = len(found.patching["feed_forward"]) // count
     assert len(found.patching["residual"]) == (layers + 1) * count and len(found.lens["depths"]) > 1
