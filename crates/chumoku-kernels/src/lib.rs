@@ -171,6 +171,7 @@
 //! - `register_tile`: the innermost loop of vector products
 //! - `roofline`: measured peak rates of the processor and its caches
 //! - `rotary`: rotary position embeddings
+//! - `shared_cache`: values that threads share without waiting for each other
 //! - `softmax`: softmax over rows
 //! - `sum`: sums in a fixed order
 //! - `system`: operating-system calls
@@ -200,6 +201,7 @@ pub mod reference;
 mod register_tile;
 mod roofline;
 mod rotary;
+mod shared_cache;
 mod softmax;
 mod sum;
 #[doc(hidden)]
@@ -234,6 +236,7 @@ pub use profile::{Multiplier, Operation, OperationProfile, Profile, multiply_add
 pub use recurrent::{ProjectionGradients, Recurrence, RecurrentActivations, RecurrentCell};
 pub use roofline::Roofline;
 pub use rotary::{RotaryTable, RotationDirection, rotary_frequencies};
+pub use shared_cache::SharedCache;
 pub use softmax::{softmax_backward, softmax_forward};
 pub use sum::{add_column_sums, fill_zero, sum_of_squares, update_moving_average, weighted_sum};
 pub use system::lower_thread_priority;

@@ -141,6 +141,13 @@ fn flags_are_used_or_rejected() {
     // A recurrent network has no heads, so any number of them is accepted.
     let (_, beside) = parameters(&["--network", "gru", "--d-model", "100"]);
     assert_eq!(beside[0]["network"], "rnn");
+    // Every network that the help lists.
+    for network in
+        ["attention", "additive-attention", "transformer", "decoder", "encoder-decoder", "rnn", "lstm", "gru"]
+    {
+        let json = place.run(&["count", "--json", "--network", network]).assert_success().json();
+        assert_eq!(json["count"]["network"], network, "{json}");
+    }
 
     for (args, flag) in [
         (&["--network", "attention", "--layers", "3"][..], "--layers"),

@@ -9,9 +9,9 @@
 //! 1 / 400. With four roles, it gets one with a probability of at most 1 / 100.
 
 use super::statistics::{HeadMeasures, measure_rows};
-use chumoku_kernels::{Philox, parallel};
+use chumoku_kernels::{Philox, SharedCache, parallel};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The number of random heads for comparison.
 pub(crate) const RANDOM_HEADS: usize = 399;
@@ -57,21 +57,19 @@ pub(crate) fn sampled_queries(words: usize, tokens: usize) -> Vec<usize> {
 const CACHED_SHAPES: usize = 32;
 
 /// The most recently used shapes.
-static CACHE: Mutex<Vec<(HeadShape, Arc<RandomHeads>)>> = Mutex::new(Vec::new());
+static CACHE: SharedCache<Vec<(HeadShape, Arc<RandomHeads>)>> = SharedCache::new();
 
 impl RandomHeads {
     pub(crate) fn for_shape(shape: &HeadShape) -> Arc<RandomHeads> {
-        let find =
-            |known: &[(HeadShape, Arc<RandomHeads>)]| known.iter().find(|(of, _)| of == shape).map(|(_, c)| c.clone());
-        if let Some(found) = find(&CACHE.lock().unwrap_or_else(PoisonError::into_inner)) {
-            return found;
+        let known = CACHE.get().unwrap_or_default();
+        if let Some((_, heads)) = known.iter().find(|(known, _)| known == shape) {
+            return Arc::clone(heads);
         }
         let waves = waves(shape.tokens.iter().sum());
         let heads = parallel::map_indices(RANDOM_HEADS, |head| random_head(shape, &waves, head as u64));
         let found = Arc::new(RandomHeads { heads });
-        let mut known = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(0, (shape.clone(), found.clone()));
-        known.truncate(CACHED_SHAPES);
+        let others = known.iter().take(CACHED_SHAPES - 1).cloned();
+        CACHE.set(Arc::new(std::iter::once((shape.clone(), Arc::clone(&found))).chain(others).collect()));
         found
     }
 

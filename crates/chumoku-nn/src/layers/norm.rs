@@ -1,8 +1,8 @@
 //! Normalization of tokens: layer norm or RMS norm, and its position in a layer.
 
 use super::{array, contiguous, numbers};
-use crate::Result;
 use crate::params::{Builder, Init, ParamId, Params};
+use crate::{Error, Result};
 use chumoku_kernels::{
     LayerNormBackward, LayerNormOutput, Real, RmsNormBackward, RmsNormOutput, layer_norm_forward,
     layer_norm_forward_without_bias, rms_norm_forward,
@@ -70,12 +70,15 @@ impl OptionalNorm {
         residual: Option<ArrayView2<'_, T>>,
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
-        let (Some(norm), Some((x, cache))) = (&self.0, cache) else {
-            let mut dx = dy;
-            residual.into_iter().for_each(|residual| dx += &residual);
-            return Ok(dx);
-        };
-        norm.backward(p, x, cache, dy.view(), residual, grads)
+        match (&self.0, cache) {
+            (Some(norm), Some((x, cache))) => norm.backward(p, x, cache, dy.view(), residual, grads),
+            (None, None) => {
+                let mut dx = dy;
+                residual.into_iter().for_each(|residual| dx += &residual);
+                Ok(dx)
+            }
+            _ => Err(Error::CacheMismatch),
+        }
     }
 }
 
@@ -155,6 +158,9 @@ impl Norm {
         let mut unused = [vec![T::ZERO; x.ncols()], vec![T::ZERO; x.ncols()]];
         let is_trained = grads.is_trained(self.weight) && self.bias.is_none_or(|bias| grads.is_trained(bias));
         if self.kind == NormKind::Rms {
+            if !cache.mean.is_empty() {
+                return Err(Error::CacheMismatch);
+            }
             let inverse_rms = &cache.inverse_deviation;
             let backward = RmsNormBackward { x: numbers(&x), gamma, inverse_rms, dy: numbers(&dy), residual };
             let d_gamma = if is_trained { grads.slice_mut(self.weight) } else { &mut unused[0] };

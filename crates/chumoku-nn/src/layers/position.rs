@@ -5,10 +5,10 @@
 use super::Offsets;
 use crate::params::{Builder, Init, ParamId, Params};
 use crate::{Error, Result};
-use chumoku_kernels::Real;
+use chumoku_kernels::{Real, SharedCache};
 use ndarray::{Array2, ArrayView2, Axis};
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 /// The kind of positional encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,7 +89,7 @@ pub struct PositionEncoding {
     first_row: usize,
     width: usize,
     /// The sinusoidal encoding of the positions needed so far.
-    table: Arc<RwLock<Arc<Array2<f64>>>>,
+    table: Arc<SharedCache<Array2<f64>>>,
 }
 
 impl PositionEncoding {
@@ -156,9 +156,7 @@ impl PositionEncoding {
 
     /// Returns a table of at least `length` positions, computed once.
     fn sinusoidal(&self, length: usize) -> Arc<Array2<f64>> {
-        // A panic in another thread leaves a complete table, so a poisoned lock is harmless.
-        let table = Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner));
-        if table.nrows() >= length {
+        if let Some(table) = self.table.get().filter(|table| table.nrows() >= length) {
             return table;
         }
         // Double the capacity each time: sequences that grow token by token need few tables.
@@ -167,7 +165,7 @@ impl PositionEncoding {
             PositionKind::SinusoidalHalves => sinusoidal_halves(room, self.width),
             _ => sinusoidal(room, self.width),
         });
-        *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&table);
+        self.table.set(Arc::clone(&table));
         table
     }
 

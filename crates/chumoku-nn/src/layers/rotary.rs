@@ -1,10 +1,10 @@
 //! Rotary positions of queries and keys. Positions count from 0 in each sequence.
 
 use crate::{Error, Result};
-use chumoku_kernels::{HeadsMut, Real, RotaryTable, RotationDirection, rotary_frequencies};
+use chumoku_kernels::{HeadsMut, Real, RotaryTable, RotationDirection, SharedCache, rotary_frequencies};
 use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 /// Rotates pairs of a head's numbers by angles that grow with the position (Su et al. 2021). As in GPT-NeoX and Llama,
 /// the numbers of a pair are half the width apart: see [`RotaryTable`]. The table takes 12 · dim bytes per position.
@@ -13,7 +13,7 @@ pub struct Rotary {
     /// The rotation angle of each pair per step of position.
     speeds: Arc<[f64]>,
     /// The angles of the positions needed so far.
-    table: Arc<RwLock<Option<Arc<RotaryTable>>>>,
+    table: Arc<SharedCache<RotaryTable>>,
 }
 
 /// Scaling of a model's rotary angles for sequences longer than in its original training.
@@ -114,16 +114,13 @@ impl Rotary {
 
     /// Returns a table of at least `positions` positions.
     fn table(&self, positions: usize) -> Result<Arc<RotaryTable>> {
-        // A panic in another thread leaves a complete table, so a poisoned lock is harmless.
-        if let Some(table) = &*self.table.read().unwrap_or_else(PoisonError::into_inner)
-            && table.positions() >= positions
-        {
-            return Ok(Arc::clone(table));
+        if let Some(table) = self.table.get().filter(|table| table.positions() >= positions) {
+            return Ok(table);
         }
         // Double the capacity each time: sequences that grow token by token need few tables.
         let room = positions.checked_next_power_of_two().unwrap_or(positions);
         let table = Arc::new(RotaryTable::with_frequencies(room, &self.speeds)?);
-        *self.table.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&table));
+        self.table.set(Arc::clone(&table));
         Ok(table)
     }
 }

@@ -73,6 +73,22 @@ fn check_at(
     compare(&format!("{name} parameters"), grads.values(), &expected, RULE).unwrap();
 }
 
+/// Layer norm and RMS norm cache other numbers of each token.
+#[test]
+fn norms_refuse_the_cache_of_another_kind() {
+    let x = array(2, 3, 1);
+    let mut builder = Builder::new();
+    let kinds = [("layer", NormKind::Layer), ("rms", NormKind::Rms)];
+    let norms = kinds.map(|(name, kind)| builder.scope(name, |b| Norm::new(b, kind, 3, 1e-5)));
+    let p = random_params(&builder.finish());
+    let caches = norms.each_ref().map(|norm| norm.forward(&p, x.view()).unwrap().1);
+    for (norm, own, other) in [(&norms[0], &caches[0], &caches[1]), (&norms[1], &caches[1], &caches[0])] {
+        let mut grads = p.clone();
+        let mut backward = |cache| norm.backward(&p, x.view(), cache, x.view(), None, &mut grads);
+        assert!(backward(own).is_ok() && backward(other).is_err());
+    }
+}
+
 #[test]
 fn gradients_of_linear_norm_and_feed_forward() {
     let x = array(5, 6, 1);

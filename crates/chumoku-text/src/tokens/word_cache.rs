@@ -6,10 +6,11 @@
 
 use super::error::TokenizerError as Error;
 use super::pipeline::{NormalizationForm, TokenizationUnit, pipeline};
+use chumoku_kernels::SharedCache;
 use rayon::prelude::*;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 /// Most words kept between calls.
 const MAX_CACHED_WORDS: usize = 1 << 16;
@@ -21,7 +22,7 @@ type CachedWords = HashMap<Box<str>, Box<[u32]>>;
 /// A cache of the token ids of words.
 #[derive(Debug, Default)]
 pub(super) struct WordCache {
-    words: RwLock<Arc<CachedWords>>,
+    words: SharedCache<CachedWords>,
 }
 
 impl WordCache {
@@ -45,8 +46,7 @@ impl WordCache {
         texts: &[&str],
         encode: impl Fn(&str) -> Result<Vec<u32>, Error> + Sync,
     ) -> Result<Vec<Vec<u32>>, Error> {
-        // No lock is held while rayon threads wait: a waiting thread may enter this function again.
-        let known = Arc::clone(&self.words.read().unwrap_or_else(PoisonError::into_inner));
+        let known = self.words.get().unwrap_or_default();
         let each = texts.par_iter().fold(HashSet::new, |mut new, text| {
             let is_new = |word: &&str| word.len() <= MAX_CACHED_WORD_BYTES && !known.contains_key(*word);
             new.extend(text.split_whitespace().filter(is_new));
@@ -71,12 +71,16 @@ impl WordCache {
         });
         let ids = joined.collect();
         drop(known);
-        let mut known = self.words.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() + cut.len() > MAX_CACHED_WORDS {
-            *known = Arc::default();
-        }
-        if !cut.is_empty() && cut.len() <= MAX_CACHED_WORDS {
-            Arc::make_mut(&mut known).extend(cut);
+        if !cut.is_empty() {
+            self.words.update(|words| {
+                let words = words.get_or_insert_default();
+                if words.len() + cut.len() > MAX_CACHED_WORDS {
+                    *words = Arc::default();
+                }
+                if cut.len() <= MAX_CACHED_WORDS {
+                    Arc::make_mut(words).extend(cut);
+                }
+            });
         }
         ids
     }
@@ -167,19 +171,29 @@ mod tests {
     }
 
     #[test]
+    fn a_call_never_waits_for_the_cache() {
+        let cache = WordCache::default();
+        let ids = |word: &str| Ok(vec![word.len() as u32]);
+        let expected = cache.encode_all(&["one three"], ids).unwrap();
+        // As in a process that was forked while another thread added words.
+        cache.words.update(|_| assert_eq!(cache.encode_all(&["one three"], ids).unwrap(), expected));
+        assert_eq!(cache.encode_all(&["one three"], |_| unreachable!("both words are cached")).unwrap(), expected);
+    }
+
+    #[test]
     fn the_cache_is_bounded() {
         let by_word = WordCache::default();
         let texts: Vec<String> = (0..MAX_CACHED_WORDS + 1).map(|i| format!("w{i} w")).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let ids = |word: &str| Ok(vec![word.len() as u32]);
         let found = by_word.encode_all(&texts[..10], ids).unwrap();
-        assert_eq!((found[3].as_slice(), by_word.words.read().unwrap().len()), (&[2, 1][..], 11));
+        assert_eq!((found[3].as_slice(), by_word.words.get().unwrap().len()), (&[2, 1][..], 11));
         assert_eq!(by_word.encode_all(&texts, ids).unwrap()[10_000], [6, 1]);
-        assert!(by_word.words.read().unwrap().len() <= MAX_CACHED_WORDS);
+        assert!(by_word.words.get().unwrap().len() <= MAX_CACHED_WORDS);
         let long = "x".repeat(MAX_CACHED_WORD_BYTES + 1);
-        let before = by_word.words.read().unwrap().len();
+        let before = by_word.words.get().unwrap().len();
         assert_eq!(by_word.encode_all(&[&long], ids).unwrap(), [[MAX_CACHED_WORD_BYTES as u32 + 1]]);
-        assert_eq!(by_word.words.read().unwrap().len(), before);
+        assert_eq!(by_word.words.get().unwrap().len(), before);
         let fails = |_: &str| Err(Error::Invalid("this word".into()));
         assert!(by_word.encode_all(&texts[..1], fails).is_err());
     }
