@@ -58,6 +58,7 @@ pub use text_models::autoencoder::TextAutoencoder;
 pub use text_models::classifier::{ModelConfig, TextClassifier};
 pub use text_models::embedder::{EmbedOptions, Embeddings, TextEmbedder};
 pub use text_models::generator::{GeneratedPiece, StopReason, TextGenerator, TextGeneratorConfig};
+pub use text_models::model_network::ModelNetwork;
 pub use text_models::model_size::ModelSize;
 pub use text_models::ngrams::{NgramClassifier, NgramClassifierConfig, NgramEffect};
 pub use text_models::predictor::Predictor;

@@ -3,10 +3,9 @@
 use crate::figure::{ColorScale, Content, Curves, Figure, FigureAxis, Heatmap};
 use chumoku::lang::Lang;
 use chumoku::nn::{PositionKind, Rotary, sinusoidal, sinusoidal_halves};
-use chumoku::params::{ParamView, Params};
 use chumoku::tr_in;
-use chumoku::{Error, ModelKind, Result, TextClassifier, TextGenerator, TextTranslator, tr};
-use ndarray::{Array2, Slice};
+use chumoku::{Error, ModelNetwork, Result, tr};
+use ndarray::Array2;
 use std::f64::consts::TAU;
 use std::path::Path;
 
@@ -100,58 +99,26 @@ impl PositionalEncoding {
     /// # Errors
     /// If the folder cannot be read, or the model has another kind of positions or none.
     pub fn from_model(folder: &Path, length: usize, name: &str) -> Result<PositionalEncoding> {
-        let learned = |params: &Params<f32>| {
-            let found = params.layout().iter().find(|param| param.name.ends_with("position.weight"));
-            found.and_then(|ParamView { shape, range, .. }| {
-                let table = Array2::from_shape_vec((shape[0], shape[1]), params.values()[range].to_vec()).ok()?;
-                Some(table.slice_axis(ndarray::Axis(0), Slice::from(..length.min(shape[0]))).to_owned())
-            })
-        };
-        let (kind, [d_model, heads], base, table) = match ModelKind::from_folder(folder)? {
-            kind @ ModelKind::Ngrams => {
-                let (path, found) = (folder.to_owned(), kind.describe());
-                let problem = chumoku::tr!(
-                    "expected a model with positional encoding, found {found}",
-                    "位置エンコーディングのあるモデルが必要です：{found}"
-                );
-                return Err(Error::Model { path, problem });
-            }
-            ModelKind::Translator => {
-                let model = TextTranslator::load(folder)?;
-                let config = &model.config().model;
-                let sizes = [config.encoder.d_model, config.encoder.num_heads];
-                (config.position, sizes, config.encoder.attention.rotary_base, learned(model.params()))
-            }
-            ModelKind::LanguageModel => {
-                let model = TextGenerator::load(folder)?;
-                let config = &model.config().model;
-                let sizes = [config.encoder.d_model, config.encoder.num_heads];
-                (config.position, sizes, config.encoder.attention.rotary_base, learned(model.params()))
-            }
-            // Reports what is wrong with a model of another kind.
-            _ => {
-                let model = TextClassifier::load(folder)?;
-                let config = &model.config().model;
-                let encoder = config.backbone.transformer();
-                let heads = encoder.map_or(1, |encoder| encoder.num_heads);
-                let base = encoder.and_then(|encoder| encoder.attention.rotary_base);
-                (config.position, [config.backbone.d_model(), heads], base, learned(model.params()))
-            }
-        };
-        match (kind, table) {
-            (PositionKind::Sinusoidal, _) => Ok(PositionalEncoding::sinusoidal(length, d_model)),
-            (PositionKind::SinusoidalHalves, _) => Ok(PositionalEncoding {
+        let network = ModelNetwork::load(folder)?;
+        let d_model = network.d_model;
+        match network.position {
+            PositionKind::Sinusoidal => Ok(PositionalEncoding::sinusoidal(length, d_model)),
+            PositionKind::SinusoidalHalves => Ok(PositionalEncoding {
                 table: sinusoidal_halves(length, d_model),
                 ..PositionalEncoding::sinusoidal(length, d_model)
             }),
-            (PositionKind::Rotary, _) => PositionalEncoding::rotary(length, d_model / heads.max(1), base),
-            (PositionKind::Learned, Some(table)) => Ok(PositionalEncoding::learned(name, table)),
-            (kind, _) => Err(Error::Setting(tr!(
-                "{}: the model's positions are \"{}\"; expected sinusoidal, rotary or learned ones, which have vectors",
-                "{}: このモデルの位置は \"{}\" です。ベクトルのある sinusoidal、rotary、learned のいずれかが必要です",
-                folder.display(),
-                serde_json::to_value(kind).ok().and_then(|kind| kind.as_str().map(String::from)).unwrap_or_default()
-            ))),
+            PositionKind::Rotary => {
+                PositionalEncoding::rotary(length, d_model / network.num_heads.max(1), network.rotary_base)
+            }
+            kind => network.learned_positions(length).map(|table| PositionalEncoding::learned(name, table)).ok_or_else(|| {
+                let kind = serde_json::to_value(kind).ok().and_then(|kind| kind.as_str().map(String::from));
+                Error::Setting(tr!(
+                    "{}: the model's positions are \"{}\"; expected sinusoidal, rotary or learned ones, which have vectors",
+                    "{}: このモデルの位置は \"{}\" です。ベクトルのある sinusoidal、rotary、learned のいずれかが必要です",
+                    folder.display(),
+                    kind.unwrap_or_default()
+                ))
+            }),
         }
     }
 

@@ -119,6 +119,10 @@ fn texts_pass_the_bottleneck_and_come_back() {
     server.post_rejected("/embed", &json!({ "inputs": one, "prompt_name": "query" }), 422, "Validation");
     drop(server);
 
+    // Its encoder has positions.
+    let positions = place.run(&["position", "--model", "wide"]).assert_success().stdout;
+    assert!(positions.contains("Sinusoidal encoding"), "{positions}");
+
     // Refused elsewhere, with the commands that work.
     for args in
         [&["translate", "wide", "x"][..], &["explain", "wide", "x"], &["trace", "--model", "wide", "--text", "x"]]

@@ -43,6 +43,23 @@ fn train(place: &TestDir, from: &str, out: &str, more: &[&str]) {
     place.run(&[&["train", "data.csv", "--from", from, "--out", out, "--epochs", "2"], more].concat()).assert_success();
 }
 
+/// RoBERTa's first two rows are for padding.
+#[test]
+fn learned_positions_begin_at_the_first_token() {
+    let place = place();
+    for (name, prefix, first) in [("bert", "", 0), ("roberta_classifier", "roberta.", 2)] {
+        let shown = place.run(&["position", "--model", name, "--json", "-"]).assert_success().json();
+        let shown = shown["map"]["values"].as_array().unwrap();
+        let weights = tensors(&place.path(name).join("model.safetensors"));
+        let (shape, bytes) = &weights[&format!("{prefix}embeddings.position_embeddings.weight")];
+        assert_eq!(shown.len(), shape[0] - first, "{name}");
+        for (row, weights) in shown.iter().zip(bytes.chunks_exact(4 * shape[1]).skip(first)) {
+            let weights = weights.chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().unwrap()));
+            assert!(row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap() as f32).eq(weights), "{name}");
+        }
+    }
+}
+
 #[test]
 fn the_output_has_the_published_format() {
     let place = place();

@@ -398,6 +398,9 @@ fn a_pretrained_encoder_is_combined_with_the_random_field() {
     assert_eq!(spans(&found), [(0, 11, "person", "Greta Moore"), (21, 25, "place", "Oslo")]);
     place.run(&["predict", "model", "--precision", "highest", text]).assert_success();
 
+    let positions = place.run(&["position", "--model", "model"]).assert_success().stdout;
+    assert!(positions.contains("learned positions"), "{positions}");
+
     // A text with many windows is read completely, and no answer depends on other texts.
     let long = [text; 12].join(" ");
     let of_long = place.run(&["predict", "model", "--json", &long, text, "\u{301}"]).assert_success().json_lines();

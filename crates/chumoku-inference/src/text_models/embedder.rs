@@ -18,8 +18,8 @@ use std::path::Path;
 /// A pretrained encoder with its tokenizer and pooling.
 #[derive(Debug)]
 pub struct TextEmbedder {
-    model: TextEncoder,
-    params: Params<f32>,
+    pub(super) model: TextEncoder,
+    pub(super) params: Params<f32>,
     tokenizer: PretrainedTokenizer,
     pub(crate) sentence: SentenceSettings,
     /// The maximum number of tokens in a text.

@@ -6,6 +6,7 @@
 //! - `classifier`: a text classifier
 //! - `embedder`: an encoder that computes text vectors
 //! - `generator`: a language model
+//! - `model_network`: the network of a model of any kind, with its positional encoding
 //! - `model_size`: the size of a model, checked against formulas
 //! - `ngrams`: an n-gram model without a network
 //! - `optimizer_defaults`: AdamW settings with which these models are trained
@@ -20,6 +21,7 @@ pub mod autoencoder;
 pub mod classifier;
 pub(crate) mod embedder;
 pub mod generator;
+pub(crate) mod model_network;
 pub(crate) mod model_size;
 pub mod ngrams;
 pub mod optimizer_defaults;

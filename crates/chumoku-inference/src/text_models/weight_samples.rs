@@ -1,14 +1,9 @@
 //! Samples of a model's weights for display: statistics of each matrix, with its first rows and columns.
 
-use super::autoencoder::TextAutoencoder;
-use super::classifier::TextClassifier;
-use super::embedder::TextEmbedder;
-use super::generator::TextGenerator;
+use super::model_network::ModelNetwork;
 use super::model_size::ModelSize;
-use super::translator::TextTranslator;
 use crate::Result;
 use crate::count::{CountConfig, StepParameter};
-use crate::model_folder::ModelKind;
 use crate::params::{ParamView, Params};
 use serde::Serialize;
 use std::path::Path;
@@ -48,15 +43,7 @@ impl WeightSample {
         if size.parameters > MAX_PARAMETERS {
             return Ok(None);
         }
-        let of = |params: &Params<f32>| Some(sample(params, &size.config));
-        Ok(match ModelKind::from_folder(folder)? {
-            ModelKind::Translator => of(TextTranslator::load(folder)?.params()),
-            ModelKind::Autoencoder => of(&TextAutoencoder::load(folder)?.0.params),
-            ModelKind::LanguageModel => of(TextGenerator::load(folder)?.params()),
-            ModelKind::Encoder => of(TextEmbedder::load(folder, None)?.params()),
-            // Loading fails with a message for any other kind of model.
-            _ => of(TextClassifier::load(folder)?.params()),
-        })
+        Ok(Some(sample(&ModelNetwork::load(folder)?.params, &size.config)))
     }
 }
 
