@@ -59,7 +59,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Join(args) => join::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Embed(args) => embed::run(&args),
-        Command::Nearest(args) => nearest::run(&args),
+        Command::Nearest(args) => nearest::run(args),
         Command::Generate(args) => generate::run(&args),
         Command::Translate(args) => translate::run(args),
         Command::Explain(args) => explain::run(*args),

@@ -11,7 +11,8 @@ use chumoku::{EmbedOptions, tr};
 use serde_json::json;
 use std::io::{Write, stdout};
 
-pub(crate) fn run(args: &NearestArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(mut args: NearestArgs) -> anyhow::Result<ExitCode> {
+    args.reading.buffer_pipe(&mut args.corpus)?;
     threads::start_pool(args.threads)?;
     if let Some(at) = args.queries.iter().position(|query| query.trim().is_empty()) {
         refuse!(

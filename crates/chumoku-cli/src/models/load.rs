@@ -79,8 +79,8 @@ pub(crate) fn require_attention(folder: &Path) -> anyhow::Result<ModelKind> {
     let folder = folder.display();
     let problem = match kind {
         ModelKind::Ngrams => tr!(
-            "{folder}: this is an n-gram model, which has no attention; name a model with a transformer, such as `chumoku train` \
-             without --model ngrams makes it",
+            "{folder}: this is an n-gram model, which has no attention; name a model with a transformer, as \
+             `chumoku train` without --model ngrams makes them",
             "{folder}: n-gram モデルにはアテンションがありません。トランスフォーマーのモデル（--model ngrams なしの \
              `chumoku train` で作ったもの）を指定してください"
         ),

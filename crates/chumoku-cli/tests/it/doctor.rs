@@ -120,7 +120,7 @@ fn a_strong_model_finds_the_wrong_labels() {
         "{noise}"
     );
     let run = place.run(&["doctor", "flipped.csv"]).assert_success();
-    let expected = format!("Of the {} labels listed below as likely wrong, about ", named.len());
+    let expected = format!("Labels listed below as likely wrong: {}. ", named.len());
     assert!(run.stdout.replace('\n', " ").contains(&expected), "{}", run.stdout);
 }
 

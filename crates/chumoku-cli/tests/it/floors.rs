@@ -36,7 +36,7 @@ const MODULE_FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "chumoku-kernels",
         &[
-            &["allocator", "cancel", "error", "number", "philox", "profile", "system"],
+            &["allocator", "cancel", "error", "number", "philox", "profile", "shared_cache", "system"],
             &["isa", "parallel", "threads"],
             &["adamw", "low_precision", "math", "memory", "sum"],
             &["activation", "dropout", "embedding", "loss", "norm", "register_tile", "roofline", "softmax"],

@@ -155,9 +155,9 @@ pub fn ngrams_only_advice(ngrams: &Scores, majority: &Scores, most_frequent: &st
     }
     if !ngrams.is_above_chance() {
         return tr!(
-            "Advice: on these {rows} rows n-grams are no better than guessing; train once without --model ngrams to see \
-             whether a transformer, which relates words, is.",
-            "助言: この {rows} 行では、n-gram は当て推量より優れていません。--model ngrams なしで一度学習すると、\
+            "Advice: these {rows} rows do not show that n-grams are better than guessing; train once without --model ngrams \
+             to see whether a transformer, which relates words, is.",
+            "助言: この {rows} 行からは、n-gram が当て推量より優れているとはいえません。--model ngrams なしで一度学習すると、\
              語どうしを結び付けるトランスフォーマーで改善するかどうかが分かります。"
         );
     }
@@ -261,7 +261,7 @@ mod tests {
         assert!(none.sentence("transformer", 0.2, "heads").contains("better than guessing"));
         assert!(advice.or_majority([&flipped, &flipped, &learned], &majority).predictor.is_some());
         let message = ngrams_only_advice(&flipped, &majority, "heads");
-        assert!(message.contains("n-grams are no better than guessing"), "{message}");
+        assert!(message.contains("do not show that n-grams are better than guessing"), "{message}");
     }
 
     #[test]

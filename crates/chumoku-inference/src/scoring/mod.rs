@@ -56,7 +56,7 @@ pub fn few_rows_warning(rows: usize) -> Option<String> {
     const FEW: usize = 100;
     (rows < FEW).then(|| {
         tr!(
-            "Only {rows} rows: the scores may be off by as much as their intervals say.",
+            "Few rows ({rows}): the scores may be off by as much as their intervals say.",
             "評価に使った行が {rows} 行と少ないため、値には区間が示す程度の誤差があります。"
         )
     })

@@ -1,7 +1,7 @@
 //! Fitting of feature columns: detects the kind of a column from the training rows, or uses the requested kind.
 
 use super::{FeatureColumn, FeatureColumnKind, MAX_VALUES, date, is_missing};
-use chumoku_text::data::parse_separated_number;
+use chumoku_text::data::{PointGroups, parse_number_with_groups, parse_separated_number};
 use chumoku_text::lang::lang;
 use chumoku_text::lang::wording::quote;
 use chumoku_text::row::FeatureRequest;
@@ -210,7 +210,8 @@ fn fit_numbers(request: &FeatureRequest, filled: &[&str], form: DecimalFormat) -
     steps.dedup();
     // No step begins at or below the smallest value.
     steps.retain(|&step| step > values[0]);
-    Some(FeatureColumn { name: request.name.clone(), kind: FeatureColumnKind::Number { mean, deviation, steps } })
+    let kind = FeatureColumnKind::Number { mean, deviation, steps, has_point_groups: form.has_point_groups };
+    Some(FeatureColumn { name: request.name.clone(), kind })
 }
 
 /// The number format of a column: a comma has one meaning in all its values.
@@ -218,16 +219,22 @@ fn fit_numbers(request: &FeatureRequest, filled: &[&str], form: DecimalFormat) -
 struct DecimalFormat {
     /// The decimal separator, if a value has one.
     decimal: Option<char>,
+    /// True if points separate thousands.
+    has_point_groups: bool,
 }
 
 impl DecimalFormat {
     fn detect(filled: &[&str]) -> DecimalFormat {
-        DecimalFormat { decimal: filled.iter().find_map(|cell| parse_separated_number(cell)?.1) }
+        DecimalFormat {
+            decimal: filled.iter().find_map(|cell| parse_separated_number(cell)?.1),
+            has_point_groups: PointGroups::of_fields(filled).are_thousands(),
+        }
     }
 
     /// Parses a field if it matches the format.
     fn parse(self, cell: &str) -> Option<f64> {
         let (value, decimal) = parse_separated_number(cell)?;
+        let value = if self.has_point_groups { parse_number_with_groups(cell)? } else { value };
         (decimal.is_none() || self.decimal.is_none() || decimal == self.decimal).then_some(value)
     }
 }

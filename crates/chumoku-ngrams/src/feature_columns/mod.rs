@@ -23,7 +23,7 @@ mod unreadable;
 pub use fit::{UnclearColumn, fit_column};
 pub use unreadable::UnreadableValues;
 
-use chumoku_text::data::parse_separated_number;
+use chumoku_text::data::{parse_number_with_groups, parse_separated_number};
 use chumoku_text::lang::lang;
 use chumoku_text::lang::wording::quote;
 use chumoku_text::{row, tr};
@@ -69,6 +69,9 @@ pub enum FeatureColumnKind {
         deviation: f64,
         /// The start of the second step, the third, and so on; ascending.
         steps: Vec<f64>,
+        /// True if points separate thousands: 1.234 is more than a thousand.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        has_point_groups: bool,
     },
     /// Names.
     Category {
@@ -148,9 +151,11 @@ impl FeatureColumn {
     /// Parses a field.
     pub fn parse<'a>(&self, cell: &'a str) -> ColumnValue<'a> {
         match &self.kind {
-            FeatureColumnKind::Number { .. } => {
-                parse_separated_number(cell).map_or(ColumnValue::Missing, |(number, _)| ColumnValue::Number(number))
+            FeatureColumnKind::Number { has_point_groups, .. } => match has_point_groups {
+                true => parse_number_with_groups(cell),
+                false => parse_separated_number(cell).map(|(number, _)| number),
             }
+            .map_or(ColumnValue::Missing, ColumnValue::Number),
             FeatureColumnKind::Category { values } => match cell.trim() {
                 "" => ColumnValue::Missing,
                 cell => values
@@ -216,7 +221,7 @@ impl FeatureColumn {
         let scaled =
             |x: f64, mean: f64, deviation: f64| ((x - mean) / deviation).clamp(-MAX_DEVIATIONS, MAX_DEVIATIONS) as f32;
         match (self.parse(cell), &self.kind) {
-            (ColumnValue::Number(x), FeatureColumnKind::Number { mean, deviation, steps }) => {
+            (ColumnValue::Number(x), FeatureColumnKind::Number { mean, deviation, steps, .. }) => {
                 push(0, scaled(x, *mean, *deviation));
                 push(1 + steps.partition_point(|&step| step <= x), 1.0);
             }
@@ -241,7 +246,7 @@ impl FeatureColumn {
             |steps: &[f64]| steps.windows(2).all(|pair| pair[0] < pair[1]) && steps.iter().all(|x| x.is_finite());
         let is_scale = |mean: f64, deviation: f64| mean.is_finite() && deviation.is_finite() && deviation > 0.0;
         let is_sound = match &self.kind {
-            FeatureColumnKind::Number { mean, deviation, steps } => {
+            FeatureColumnKind::Number { mean, deviation, steps, .. } => {
                 is_scale(*mean, *deviation) && rises(steps) && steps.len() <= MAX_VALUES
             }
             FeatureColumnKind::Category { values } => {

@@ -166,7 +166,7 @@ fn invalid_columns_are_rejected() {
     assert!(sound.check().is_ok());
     let number = |deviation: f64, steps: Vec<f64>| FeatureColumn {
         name: "x".into(),
-        kind: FeatureColumnKind::Number { mean: 0.0, deviation, steps },
+        kind: FeatureColumnKind::Number { mean: 0.0, deviation, steps, has_point_groups: false },
     };
     let values = |values: [&str; 2]| FeatureColumn {
         name: "x".into(),

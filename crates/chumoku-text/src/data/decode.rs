@@ -25,6 +25,11 @@ pub(crate) fn guess_encoding(line: &[u8]) -> &'static str {
     if multibyte { "shift_jis" } else { "windows-1252" }
 }
 
+/// Returns the place of an escape sequence of ISO-2022-JP, whose bytes are ASCII and therefore valid UTF-8.
+pub(crate) fn find_iso_2022_jp(text: &str) -> Option<usize> {
+    ["\u{1b}$B", "\u{1b}$@"].iter().filter_map(|escape| text.find(escape)).min()
+}
+
 /// Multi-byte UTF-8 characters after which a text is taken as UTF-8.
 const CONCLUSIVE_CHARACTERS: usize = 8;
 /// Fewer suffice if the whole text is known. The second number is for multi-byte encodings, whose bytes can look like

@@ -98,7 +98,7 @@ impl fmt::Display for ColumnRole {
             ColumnRole::Label => lang().pick("label", "ラベル"),
             ColumnRole::Source => lang().pick("source", "原文"),
             ColumnRole::Target => lang().pick("target", "訳文"),
-            ColumnRole::Feature => lang().pick("feature column", "テキスト以外の列"),
+            ColumnRole::Feature => lang().pick("feature", "テキスト以外"),
         })
     }
 }
@@ -213,7 +213,7 @@ pub enum DataError {
     NoSuchColumn { path: PathBuf, role: ColumnRole, requested: String, columns: String, hint: String },
     #[error("{}", tr!("{}: choosing the feature columns: expected columns with names ({names}), found {found}, which has none; write a CSV file with a header, or JSONL", "{}: テキスト以外の列を選べません。名前のある列（{names}）が必要ですが、{found}には列名がありません。見出し行のある CSV か JSONL にしてください", path.display()))]
     UnnamedFeatures { path: PathBuf, names: String, found: String },
-    #[error("{}", tr!("{}: choosing the feature columns: expected columns other than the text and the label, each once, found {}; leave it out of --columns, or name the text and the label with --text and --label", "{}: テキスト以外の列を選べません。テキストやラベルではない列を 1 回ずつ指定してください（{}）。--columns から外すか、テキストとラベルの列を --text と --label で指定してください", path.display(), quote(column)))]
+    #[error("{}", tr!("{}: choosing the feature columns: expected columns other than the text and the label, each once, found {}; leave it out of --columns, name it once, or name the text and the label with --text and --label", "{}: テキスト以外の列を選べません。テキストやラベルではない列を 1 回ずつ指定してください（{}）。--columns から外すか、1 回だけ指定するか、テキストとラベルの列を --text と --label で指定してください", path.display(), quote(column)))]
     ColumnInUse { path: PathBuf, column: String },
     #[error("{}", tr!("{}: choosing the {role} column: expected one clear candidate, found {candidates}; {advice}", "{}: {role}の列を 1 つに決められません（{candidates}）。{advice}", path.display()))]
     AmbiguousColumn { path: PathBuf, role: ColumnRole, candidates: String, advice: Box<str> },

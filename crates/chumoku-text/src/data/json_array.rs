@@ -3,7 +3,7 @@
 //! The elements are objects, as in JSONL, texts, or lists. Lists are rows of a table, and the first may name the
 //! columns. Elements are read one at a time, however they are spread over lines, so memory does not grow with the file.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::decode::guess_encoding;
 use super::error::{DataError, SourceLocation};
@@ -11,6 +11,7 @@ use super::json_lines::{error_detail, json_type_name};
 use super::limits::MAX_ROW_BYTES;
 use super::lines::{BytePosition, LineReader, column_at};
 use super::record::{Record, value_to_text};
+use super::schema_inference::names::is_text_name;
 use super::width::RowWidth;
 use crate::lang::lang;
 use crate::lang::wording::{join_names, quote};
@@ -307,11 +308,15 @@ pub(crate) fn is_array(head: &str, whole: bool, is_json_name: bool) -> bool {
     let Some(array) = text.strip_prefix('[').or_else(|| wrapped_array(text)) else { return false };
     let is_rows =
         |value: &Value| value.as_array().is_some_and(|items| items.iter().all(Value::is_object) && !items.is_empty());
-    // An object on a line is a row, unless it holds only one array of rows, or several of them.
+    // An object on a line is a row, unless it holds only one array, one array of rows beside values that are no texts, or
+    // several arrays of rows.
     let is_one_line = |value: &Value| {
-        value
-            .as_object()
-            .is_none_or(|object| object.len() == 1 || object.values().filter(|value| is_rows(value)).count() > 1)
+        let is_wrapper = |object: &Map<String, Value>| {
+            let (rows, others): (Vec<_>, Vec<_>) = object.iter().partition(|(_, value)| is_rows(value));
+            rows.len() > 1
+                || rows.len() == 1 && others.iter().all(|(name, value)| !is_text_name(name) && !value.is_array())
+        };
+        value.as_object().is_none_or(|object| object.len() == 1 || is_wrapper(object))
     };
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let first = lines.next().and_then(|line| serde_json::from_str::<Value>(line).ok());

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::decode::guess_encoding;
+use super::decode::{find_iso_2022_jp, guess_encoding};
 use super::error::{DataError, SourceLocation};
 use super::gzip::StreamFault;
 use super::limits::MAX_ROW_BYTES;
@@ -218,6 +218,10 @@ impl LineReader {
                 guess: guess_encoding(line),
             }
         })?;
+        if let Some(at) = find_iso_2022_jp(&text) {
+            let (place, offset) = (place.at_column(column_at(&text, at)), start + at as u64);
+            return Err(DataError::NotUtf8 { place, offset, guess: "iso-2022-jp" });
+        }
         match text.find('\0') {
             Some(at) => Err(DataError::NulByte { place: place.at_column(column_at(&text, at)) }),
             None => Ok(Some(TextLine { number: self.number, text, ending })),

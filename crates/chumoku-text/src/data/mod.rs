@@ -155,7 +155,7 @@ pub use related_rows::group_related;
 pub use schema_inference::columns::{ColumnChoice, FeatureSource};
 pub use schema_inference::label_form::LabelOptions;
 pub use schema_inference::missing::read_labels;
-pub use schema_inference::quantity::parse_separated_number;
+pub use schema_inference::quantity::{PointGroups, parse_number_with_groups, parse_separated_number};
 pub use scores::{ScoreDataset, ScoreExample, load_scores};
 pub use source::{Records, RowSource};
 pub use spans::{Span, SpanDataset, SpanExample, SpanUnit, is_conll, load_spans};

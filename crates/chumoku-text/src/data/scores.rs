@@ -9,7 +9,7 @@ use super::format::ReadOptions;
 use super::record::SkippedRows;
 use super::row_origins::RowOrigins;
 use super::schema_inference::numbers::MIN_DISTINCT_NUMBERS;
-use super::schema_inference::quantity::{Quantity, QuantityFormat};
+use super::schema_inference::quantity::{PointGroups, Quantity, QuantityFormat};
 use super::source::RowSource;
 use crate::lang::lang;
 use crate::lang::wording::quote;
@@ -65,6 +65,7 @@ pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoreDataset, D
     let (files, beside) = (RowOrigins::one(path, source.location(0).is_row), source.requested_features());
     let mut records = source.records();
     let (mut examples, mut form, mut number_example) = (Vec::new(), QuantityFormat::default(), String::new());
+    let (mut points, mut with_groups) = (PointGroups::default(), Vec::new());
     while let Some(record) = records.next() {
         let record = record?;
         let found = records.source().row_label(&record, column).and_then(|field| {
@@ -74,17 +75,25 @@ pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoreDataset, D
                     if form != before {
                         number_example = field.trim().to_owned();
                     }
-                    Ok(found.value)
+                    points.add(&found);
+                    Ok(found)
                 }
                 found => Err(not_a_number(place, &field, found.is_some())),
             }
         });
         match found {
-            Ok(score) => {
+            Ok(number) => {
                 let text = records.source().row_text(&record).into_owned();
-                examples.push(ScoreExample { text, score, line: record.line });
+                examples.push(ScoreExample { text, score: number.value, line: record.line });
+                with_groups.push(number.value_with_groups);
             }
             Err(error) => records.skip_row(error)?,
+        }
+    }
+    form.set_decimal(&points);
+    if points.are_thousands() {
+        for (example, value) in examples.iter_mut().zip(with_groups) {
+            example.score = value.unwrap_or(example.score);
         }
     }
     let (skipped, path) = (records.skipped().clone(), path.to_owned());

@@ -332,9 +332,7 @@ fn write_model(
     }
     metrics["optimize"] =
         decision.map_or(Ok(Value::Null), |decision| macro_f1_report(decision, &mut classifier, data, options))?;
-    if let Some(unseen) = data.unseen_test_rows() {
-        metrics["unseen"] = json!(classifier.scores(&unseen, options.seed)?.ensemble);
-    }
+    data.add_unseen(&mut metrics, |unseen| Ok(json!(classifier.scores(unseen, options.seed)?.ensemble)))?;
     metrics["columns"] = whole.column_benefit.as_ref().map(|worth| worth.to_json(&data.columns)).into();
     metrics["strongest_ngrams"] = strongest_ngrams(classifier.ngrams.as_ref(), data);
     let mut card = super::card::model_card(&classifier, data, &plan, state, &report, options, interrupted);

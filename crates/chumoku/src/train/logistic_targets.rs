@@ -184,7 +184,7 @@ pub(super) fn train_ensemble<A: LogisticTarget>(
     metrics["plan"] = plan_json(&plan);
     metrics["notes"] = json!(data.notes);
     metrics["folds"] = folds.into();
-    report.add_unseen(&mut metrics);
+    TargetReport::add_unseen(data, Predictor::Classifier(&classifier), options.seed, &mut metrics)?;
     report.add_abstention(&mut metrics, classifier.config.abstention.as_ref());
     metrics["columns"] = column_benefit.as_ref().map(|benefit| benefit.to_json(&data.columns)).into();
     if A::HAS_LABELS {
@@ -283,7 +283,7 @@ pub(super) fn train_ngrams<A: LogisticTarget>(
     if A::HAS_LABELS {
         metrics["strongest_ngrams"] = strongest_ngrams(Some(&model.ngrams), data);
     }
-    report.add_unseen(&mut metrics);
+    TargetReport::add_unseen(data, Predictor::Ngrams(&model), options.seed, &mut metrics)?;
 
     let mut card = A::heading(data);
     card += &report.warning();
@@ -329,8 +329,6 @@ struct TargetReport<A: LogisticTarget> {
     test: A::Scores,
     /// For numbers, the true and the predicted number of each row.
     points: Vec<[f64; 2]>,
-    /// Scores on the test rows whose texts are not in the training data, if others are.
-    unseen: Option<A::Scores>,
     confidences: Vec<(f32, bool)>,
 }
 
@@ -340,12 +338,7 @@ impl<A: LogisticTarget> TargetReport<A> {
         let predictions = model.predict(&rows.texts())?;
         let confidences = A::confidences(model.target(), rows, &predictions);
         let (test, points) = A::scores(&ScoredRows { data, rows, seed }, model.target(), predictions)?;
-        let score = |rows: Rows<A>| -> Result<A::Scores> {
-            let predictions = model.predict(&rows.texts())?;
-            Ok(A::scores(&ScoredRows { data, rows: &rows, seed }, model.target(), predictions)?.0)
-        };
-        let unseen = data.unseen_test_rows().map(score).transpose()?;
-        Ok(TargetReport { part, rows: rows.len(), test, points, unseen, confidences })
+        Ok(TargetReport { part, rows: rows.len(), test, points, confidences })
     }
 
     fn add_scores(&self, metrics: &mut Value, target: &PredictionTarget, parts: &[(&'static str, A::Scores)]) {
@@ -361,10 +354,12 @@ impl<A: LogisticTarget> TargetReport<A> {
             parts.iter().map(|(name, scores)| ((*name).to_owned(), json!(scores))).collect::<Map<_, _>>().into();
     }
 
-    fn add_unseen(&self, metrics: &mut Value) {
-        if let Some(unseen) = &self.unseen {
-            metrics["unseen"] = json!(unseen);
-        }
+    /// Adds the scores on test rows whose texts are not in the training data, if others are.
+    fn add_unseen(data: &TrainingData<A>, model: Predictor<'_>, seed: u64, metrics: &mut Value) -> Result<()> {
+        data.add_unseen(metrics, |rows| {
+            let predictions = model.predict(&rows.texts())?;
+            Ok(json!(A::scores(&ScoredRows { data, rows, seed }, model.target(), predictions)?.0))
+        })
     }
 
     fn add_abstention(&self, metrics: &mut Value, abstention: Option<&AbstentionCalibration>) {

@@ -132,9 +132,7 @@ pub(super) fn train_tuned(
         model.config.decision_rule = own;
         metrics["optimize"] = decision_json(is_applied, &factors, &scores?);
     }
-    if let Some(unseen) = data.unseen_test_rows() {
-        metrics["unseen"] = json!(model.scores(&unseen, options.seed)?);
-    }
+    data.add_unseen(&mut metrics, |unseen| Ok(json!(model.scores(unseen, options.seed)?)))?;
     let mut card = card(&model, data, [&test, &majority], options.seed);
     card += &unseen_section(&metrics, "accuracy");
     card += &strongest_section(&metrics["strongest_ngrams"]);

@@ -16,6 +16,7 @@ use crate::ngram::NgramTarget;
 use crate::prediction::decision_rule::Optimize;
 use crate::scoring::{Rows, select_weights};
 use crate::{row, tr};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 
@@ -387,13 +388,28 @@ impl TrainingData<NumberLabel> {
 }
 
 impl<A: NgramTarget> TrainingData<A> {
-    /// Returns the test rows whose texts are not in the training and validation rows. `None` if all or none are.
-    pub(super) fn unseen_test_rows(&self) -> Option<Rows<A>> {
+    /// Adds to the metrics how many test rows have texts that are also in the training or validation rows, and the
+    /// scores of the others. Adds nothing if there are no such rows.
+    ///
+    /// # Errors
+    /// If `score` fails.
+    pub(super) fn add_unseen(
+        &self,
+        metrics: &mut Value,
+        score: impl FnOnce(&Rows<A>) -> crate::Result<Value>,
+    ) -> crate::Result<()> {
         let seen: HashSet<String> =
             self.train.texts.iter().chain(&self.valid.texts).map(|text| data::normalize(text)).collect();
         let is_unseen = |row: &usize| !seen.contains(&data::normalize(&self.test.texts[*row]));
         let unseen = self.test.select(&(0..self.test.len()).filter(is_unseen).collect::<Vec<_>>());
-        (!unseen.is_empty() && unseen.len() < self.test.len()).then_some(unseen)
+        if unseen.len() == self.test.len() {
+            return Ok(());
+        }
+        metrics["leaked_rows"] = (self.test.len() - unseen.len()).into();
+        if !unseen.is_empty() {
+            metrics["unseen"] = score(&unseen)?;
+        }
+        Ok(())
     }
 
     /// Checks the weights of all rows, which a caller may set.

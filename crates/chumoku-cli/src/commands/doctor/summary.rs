@@ -84,7 +84,7 @@ fn noise_summary(checkup: &DoctorReport) -> String {
         let (alarms, listed) = (format_thousands(noise.listed_false_alarms.round() as usize), format_thousands(listed));
         out += &wrap(
             &tr!(
-                "Of the {listed} labels listed below as likely wrong, about {alarms} are expected to be false alarms.",
+                "Labels listed below as likely wrong: {listed}. Expected false alarms among them: about {alarms}.",
                 "以下で誤りらしいとする {listed} 個のラベルのうち、約 {alarms} 個は誤報と見込まれます。"
             ),
             WIDTH,

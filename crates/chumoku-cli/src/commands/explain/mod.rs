@@ -115,6 +115,9 @@ pub(crate) fn row_explainer(args: &ExplainArgs) -> anyhow::Result<(RowAnswers<'s
 
 pub(crate) fn run(mut args: ExplainArgs) -> anyhow::Result<ExitCode> {
     args.reading.use_training_source(&args.model);
+    if let Some(Some(file)) = &mut args.errors {
+        args.reading.buffer_pipe(file)?;
+    }
     let args = &args;
     args.check()?;
     threads::start_pool(args.threads)?;

@@ -69,7 +69,9 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
         writeln!(out, "{}", spans::comparison(&rows))?;
         write!(out, "{}", spans::kind_table(&outcome.test))?;
         write!(out, "{}", format_changes(&outcome.metrics["further"]))?;
-        writeln!(out, "\n  chumoku predict {} \"…\"", shell_quoted(&place.display().to_string()))?;
+        let place = shell_quoted(&place.display().to_string());
+        writeln!(out, "\n{}\n  chumoku predict {place} \"…\"", lang().pick("Next:", "次にできること:"))?;
+        writeln!(out, "  chumoku explain {place} \"…\"")?;
         Ok(())
     })
 }

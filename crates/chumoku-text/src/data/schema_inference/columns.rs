@@ -195,6 +195,8 @@ pub(crate) struct ColumnChooser<'a> {
     first_row: &'a [String],
     /// Feature columns, which are neither the text nor the label.
     features: Vec<usize>,
+    /// True if a text may be a pair.
+    reads_pairs: bool,
 }
 
 impl<'a> ColumnChooser<'a> {
@@ -202,7 +204,8 @@ impl<'a> ColumnChooser<'a> {
         let missing = MissingValues::from_options(options);
         let profiles = (0..layout.columns.len()).map(|c| ColumnProfile::of_column(layout, rows, c, &missing)).collect();
         let first = rows.first().map_or(&[][..], |row| &row.fields);
-        ColumnChooser { layout, rows, profiles, missing, first_row: first, features: Vec::new() }
+        let reads_pairs = options.pairs;
+        ColumnChooser { layout, rows, profiles, missing, first_row: first, features: Vec::new(), reads_pairs }
     }
 
     /// Returns a view of the table with the label column that the options name.
@@ -542,7 +545,7 @@ impl<'a> ColumnChooser<'a> {
                 let (flag, number) = (role.flag(), first + 1);
                 tr!("name one by its number, as {flag} {number}", "{flag} {number} のように番号で指定してください")
             }
-            (ColumnRole::Text, [first, second, ..]) => {
+            (ColumnRole::Text, [first, second, ..]) if self.reads_pairs => {
                 let both = format!("{},{}", self.flag_value(*first), self.flag_value(*second));
                 tr!(
                     "name one with --text NAME, or two that belong together, as --text {both}",

@@ -7,6 +7,8 @@ const MAX_VALUE: f64 = 1e100;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Quantity {
     pub(crate) value: f64,
+    /// The value if the only point of the number separates thousands, as `1.234` may mean.
+    pub(crate) value_with_groups: Option<f64>,
     format: QuantityFormat,
 }
 
@@ -56,6 +58,13 @@ impl QuantityFormat {
         same_unit && same_sign && !(both_ways && is_scale)
     }
 
+    /// Sets the decimal separator of a column whose points could be read in two ways.
+    pub(crate) fn set_decimal(&mut self, points: &PointGroups) {
+        if points.grouped > 0 {
+            self.decimal = Some(if points.are_thousands() { ',' } else { '.' });
+        }
+    }
+
     /// Adds a format to that of a column. Returns whether this changed the column's.
     pub(crate) fn merge(&mut self, other: &QuantityFormat) -> bool {
         let before = self.clone();
@@ -74,22 +83,22 @@ impl Quantity {
         let text: String = field.trim().chars().map(to_half_width).collect();
         let text = remove_group_separators(&text);
         if let Some(value) = parse_number(&text) {
-            let decimal = text.contains('.').then_some('.');
-            return Some(Quantity {
-                value,
-                format: QuantityFormat { is_bare: true, decimal, ..QuantityFormat::default() },
-            });
+            let value_with_groups = parse_point_group(&text);
+            let decimal = (text.contains('.') && value_with_groups.is_none()).then_some('.');
+            let format = QuantityFormat { is_bare: true, decimal, ..QuantityFormat::default() };
+            return Some(Quantity { value, value_with_groups, format });
         }
         if let Some(value) = count_stars(&text) {
-            return Some(Quantity {
-                value, format: QuantityFormat { affix: "★".into(), ..QuantityFormat::default() }
-            });
+            let format = QuantityFormat { affix: "★".into(), ..QuantityFormat::default() };
+            return Some(Quantity { value, value_with_groups: None, format });
         }
         let currency: String = text.chars().take_while(|c| "$€£¥￥".contains(*c)).collect();
         let rest = text[currency.len()..].trim_start();
         let digits = rest.find(|c: char| !(c.is_ascii_digit() || "+-.,".contains(c))).unwrap_or(rest.len());
         let (digits, unit) = rest.split_at(digits);
+        let value_with_groups = parse_point_group(digits);
         let (value, decimal) = parse_with_separators(digits)?;
+        let decimal = decimal.filter(|_| value_with_groups.is_none());
         let unit = unit.trim().to_lowercase();
         let unit = match rating_maximum(&unit) {
             Some(most) => format!("/{most}"),
@@ -97,7 +106,8 @@ impl Quantity {
             None => is_unit(&unit).then(|| unit.strip_suffix('s').unwrap_or(&unit).to_owned())?,
         };
         let around = currency + &unit;
-        Some(Quantity { value, format: QuantityFormat { is_bare: around.is_empty(), affix: around, decimal } })
+        let format = QuantityFormat { is_bare: around.is_empty(), affix: around, decimal };
+        Some(Quantity { value, value_with_groups, format })
     }
 
     /// Returns whether both have one unit, or one of them has none. Their decimal separators may differ.
@@ -111,6 +121,55 @@ impl Quantity {
         form.merge(&self.format);
         goes
     }
+}
+
+/// Evidence about the points of a column such as `1.234`: whether they separate thousands.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PointGroups {
+    grouped: usize,
+    has_small_integers: bool,
+    has_units: bool,
+    /// Whether a decimal comma or point was seen.
+    has_decimal: [bool; 2],
+}
+
+impl PointGroups {
+    /// Collects the evidence of fields.
+    pub fn of_fields<S: AsRef<str>>(fields: &[S]) -> PointGroups {
+        let mut groups = PointGroups::default();
+        fields.iter().filter_map(|field| Quantity::parse(field.as_ref())).for_each(|number| groups.add(&number));
+        groups
+    }
+
+    /// Adds a number of the column.
+    pub(crate) fn add(&mut self, number: &Quantity) {
+        let Quantity { value, value_with_groups, format } = number;
+        self.has_units |= format.has_unit();
+        match (value_with_groups, format.decimal) {
+            (Some(_), _) => self.grouped += 1,
+            (None, None) => self.has_small_integers |= value.abs() < 1000.0 && value.fract() == 0.0,
+            (None, Some(',')) => self.has_decimal[0] = true,
+            (None, Some(_)) => self.has_decimal[1] = true,
+        }
+    }
+
+    /// Returns whether the points separate thousands. Every point stands before three digits. Another number has a
+    /// decimal comma, or whole numbers below 1,000 have no point. A program that leaves out trailing zeros would have
+    /// written one or two decimals in a tenth of the fractions.
+    pub fn are_thousands(&self) -> bool {
+        const MIN_GROUPED: usize = 30;
+        const MIN_GROUPED_WITH_UNIT: usize = 3;
+        let least = if self.has_units { MIN_GROUPED_WITH_UNIT } else { MIN_GROUPED };
+        let [has_comma, has_point] = self.has_decimal;
+        self.grouped > 0 && !has_point && (has_comma || self.has_small_integers && self.grouped >= least)
+    }
+}
+
+/// Parses a number with a single point before three digits as one with a thousands separator.
+fn parse_point_group(digits: &str) -> Option<f64> {
+    let digits = digits.trim();
+    let is_group = digits.matches('.').count() == 1 && are_digit_groups(digits, '.');
+    parse_number(&digits.replace('.', "")).filter(|_| is_group)
 }
 
 /// Converts full-width digits and signs to ASCII.
@@ -138,6 +197,12 @@ pub(crate) fn parse_number(field: &str) -> Option<f64> {
 pub fn parse_separated_number(field: &str) -> Option<(f64, Option<char>)> {
     let found = Quantity::parse(field).filter(|found| !found.format.has_unit())?;
     Some((found.value, found.format.decimal))
+}
+
+/// Parses like [`parse_separated_number`], in a column whose points separate thousands.
+pub fn parse_number_with_groups(field: &str) -> Option<f64> {
+    let found = Quantity::parse(field).filter(|found| !found.format.has_unit())?;
+    Some(found.value_with_groups.unwrap_or(found.value))
 }
 
 /// Parses digits with points and commas: `1.5`, `1,5`, `1,200.50`, `1.200,50`. Also returns the decimal separator, if
@@ -217,6 +282,26 @@ mod tests {
         for field in ["", "five", "inf", "NaN", "1e999", "4 stars", "1,000", "0x10", "--1"] {
             assert_eq!(parse_number(field), None, "{field}");
         }
+    }
+
+    #[test]
+    fn points_before_three_digits_may_separate_thousands() {
+        let is_thousands = |fields: &[&str]| PointGroups::of_fields(fields).are_thousands();
+        assert!(is_thousands(&["800 €", "1.111 €", "93.789 €", "12.000 €"]));
+        assert!(is_thousands(&["1.111", "12,5"]) && is_thousands(&["1.111", "1.038.294"]));
+        // Fuel prices, and measures to three decimals.
+        assert!(!is_thousands(&["1.739 €", "1.819 €", "1.649 €", "2.009 €"]));
+        assert!(!is_thousands(&["1.111", "2.5", "3.125", "800"]) && !is_thousands(&["0.125", "1.125", "3"]));
+        let mut column: Vec<String> = (1..30).map(|i| format!("{i}.{}", 100 + 17 * i)).collect();
+        column.push("4".into());
+        assert!(!PointGroups::of_fields(&column).are_thousands());
+        column.push("31.415".into());
+        assert!(PointGroups::of_fields(&column).are_thousands());
+        assert_eq!(
+            (parse_number_with_groups("1.234"), parse_number_with_groups("1.234,5")),
+            (Some(1234.0), Some(1234.5))
+        );
+        assert_eq!(parse_number_with_groups("1.5"), Some(1.5));
     }
 
     #[test]

@@ -60,6 +60,9 @@ fn text_in_other_encodings() {
     );
     let (euc, ..) = encoding_rs::EUC_JP.encode("とても良い宿でした。\t1\n");
     assert!(message("a.tsv", &euc, &labeled()).ends_with("such as --encoding euc-jp"));
+    // ASCII bytes, which are valid UTF-8. encoding_rs cannot write them.
+    let jis = "\u{1b}$B$\"$k\u{1b}(B,1\nb,0\n";
+    assert!(message("a.csv", jis.as_bytes(), &labeled()).ends_with("such as --encoding iso-2022-jp"));
     let latin = b"\xef\xbb\xbftext,label\nfine,1\ncaf\xe9,0\n";
     assert_eq!(
         message("a.csv", latin, &labeled()),

@@ -631,3 +631,22 @@ fn rows_are_counted_while_a_file_is_read() {
     load_labeled(&path, &options).unwrap();
     assert_eq!((options.rows_read.rows(), &options), (950, &labeled()));
 }
+
+#[test]
+fn points_of_prices_separate_thousands() {
+    let folder = Folder::new();
+    let rows = |price: &dyn Fn(usize) -> String| -> String {
+        (0..60).map(|i| format!("a room with a view, number {i};{}\n", price(i))).collect()
+    };
+    let prices =
+        |i: usize| if i.is_multiple_of(3) { format!("{} €", 700 + i) } else { format!("{i}.{:03} €", 100 + i) };
+    let scores = |name: &str, price: &dyn Fn(usize) -> String| {
+        load_scores(&folder.file(name, format!("text;price\n{}", rows(price))), &labeled()).unwrap()
+    };
+    let thousands = scores("thousands.csv", &prices);
+    assert_eq!([thousands.examples[3].score, thousands.examples[4].score], [703.0, 4104.0]);
+    let fuel = scores("fuel.csv", &|i| format!("1.{} €", 500 + i));
+    assert_eq!(fuel.examples[4].score, 1.504);
+    // Both in one data set would mix two scales.
+    assert!(fuel.check_number_format(&thousands).is_err());
+}

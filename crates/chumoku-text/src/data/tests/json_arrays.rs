@@ -16,7 +16,8 @@ fn objects_are_rows_in_any_formatting() {
     let pretty = "\u{feff}[\n  {\n    \"text\": \"a, ] \\\" 日本\",\n    \"label\": 1\n  } ,\r\n {\"label\":\"x\",\"text\":\"b\\nc\"}\n]\n\n";
     let key = format!("{{\"data\": {one}}}");
     let spread = format!("{{ \"data\" :\n{pretty} }}").replace('\u{feff}', "");
-    for content in [one, pretty, &key, &spread] {
+    let version = format!("{{\"version\": 1, \"name\": \"x\", \"data\": {one}}}\n");
+    for content in [one, pretty, &key, &spread, &version] {
         for name in ["a.json", "a.jsonl", "a", "a.txt"] {
             let (rows, description) = about(name, content);
             assert_eq!(rows, [["a, ] \" 日本", "1"], ["b\nc", "x"]], "{name}: {content}");
@@ -43,8 +44,10 @@ fn texts_and_lists_are_rows_too() {
 #[test]
 fn other_json_is_not_read_as_an_array() {
     let jsonl = "{\"labels\":[\"a\"],\"text\":\"x\"}\n{\"labels\":[\"b\"],\"text\":\"y\"}\n";
+    let row = "{\"text\":\"東京です\",\"spans\":[{\"start\":0,\"end\":2,\"label\":\"place\"}]}\n";
     for name in ["a.json", "a.jsonl", "a"] {
         assert!(about(name, jsonl).1.starts_with(&format!("{name}: JSONL")), "{name}");
+        assert!(about(name, row).1.starts_with(&format!("{name}: JSONL")), "{name}");
     }
     for text in ["[Chorus] la la\n[Verse] lo lo\n", "[1] a note\n", "[\"quoted\" words]\n"] {
         assert!(about("a.txt", text).1.starts_with("a.txt: plain text"), "{text}");

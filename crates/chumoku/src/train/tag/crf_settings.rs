@@ -63,7 +63,7 @@ pub(super) fn choose_crf_settings(
     observe(TrainEvent::Message(
         topic_label("model"),
         tr!(
-            "learning rate {rate}, penalty {penalty}, {epochs} epochs; validation F1 {f1:.3}",
+            "learning rate {rate}, penalty {penalty}, epochs {epochs}; validation F1 {f1:.3}",
             "学習率 {rate}、正則化 {penalty}、{epochs} エポック。検証データの F1 {f1:.3}"
         ),
     ));
