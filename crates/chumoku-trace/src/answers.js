@@ -153,7 +153,7 @@ const isSame = (a, b) => a && a.id === b.id && a.i === b.i && a.j === b.j;
 board.addEventListener('click', e => {
   const cell = e.target.closest('td'), place = cell && placeOf(cell);
   if (!place || isInput(place.view)) return;
-  cell.tabIndex = -1;
+  cell.tabIndex = cell.tabIndex === 0 ? 0 : -1;
   cell.focus({ preventScroll: true });
   if (!isSame(chain[0], place.of) || chain.length > 1) select(place.of);
 });
@@ -180,7 +180,16 @@ board.addEventListener('keydown', e => {
   }
 });
 $('down').addEventListener('click', down);
-$('close').addEventListener('click', () => { const first = chain[0]; close(); if (first) cellOf(byId.get(first.id).views[0] ?? { cells: [] }, first.i, first.j)?.focus(); close(); });
+$('close').addEventListener('click', () => {
+  const first = chain[0], view = first && byId.get(first.id).views[0], cell = view && cellOf(view, first.i, first.j);
+  close();
+  if (!cell) return;
+  // A cell without the attribute takes no focus.
+  cell.tabIndex = cell.tabIndex === 0 ? 0 : -1;
+  cell.focus();
+  // The focus asked again.
+  close();
+});
 document.addEventListener('lang', () => { if (chain.length) ask(); });
 
 // ---- play: term by term, cell by cell, as on a blackboard ----

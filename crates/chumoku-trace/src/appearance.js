@@ -1,4 +1,4 @@
-// Theme and language. The address holds both, so a link shows what its sender saw.
+// Theme, language, and hints of scrolling. The address holds the first two, so a link shows what its sender saw.
 const root = document.documentElement, $ = id => document.getElementById(id);
 addEventListener('error', e => { root.dataset.error = e.message; });
 document.addEventListener('securitypolicyviolation', () => { root.dataset.violations = 1; });
@@ -42,6 +42,11 @@ addEventListener('keydown', e => {
   if (e.key === 't') turn();
   if (e.key === 'l') { const to = lang() === 'en' ? 'ja' : 'en'; setLang(to); link('lang', to); }
 });
+// A matrix that is wider than its place says that it scrolls.
+const watcher = new ResizeObserver(all => setTimeout(() => {
+  const wide = all.map(({ target }) => target.scrollWidth > target.clientWidth + 1);
+  all.forEach(({ target }, k) => { target.classList.toggle('more-right', wide[k]); });
+}));
 addEventListener('hashchange', readLink);
 setTheme('auto');
 readLink();

@@ -1,4 +1,5 @@
 
+for (const box of document.querySelectorAll('.scroll')) watcher.observe(box);
 // The colors of a page that recomputes nothing, a letter for each cell: A to H for positive numbers, a to h for negative
 // ones, - for those that are not finite.
 for (const row of document.querySelectorAll('tr[data-c]')) {

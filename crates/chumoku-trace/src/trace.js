@@ -8,7 +8,7 @@ const note = () => {
 };
 const mark = (cell, isBad) => { cell.classList.toggle('bad', isBad); cell.setAttribute('aria-invalid', String(isBad)); };
 const edit = (step, i, j, cell) => {
-  const text = cell.textContent.trim().replace('\u2212', '-'), row = step.entered[i];
+  const text = cell.textContent.trim().replaceAll('\u2212', '-'), row = step.entered[i];
   row[j] = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(text) ? Number(text) : NaN;
   // The shares of a target are used only if they sum to 1.
   const isShared = row.every(x => x >= 0) && Math.abs(total(row) - 1) <= 5e-3;
@@ -63,6 +63,9 @@ const restructure = () => {
     const count = outline.querySelectorAll('li:not([hidden])').length, says = document.querySelectorAll(`#group-${i + 1} .count .t`);
     for (const said of says) said.textContent = said.lang === 'en' ? `${count} step${count === 1 ? '' : 's'}` : `${count} ステップ`;
   });
+  // The answer ends before a step that is left out.
+  const cut = chain.findIndex(({ id }) => isOff(byId.get(id)));
+  if (cut === 0) close(); else if (cut > 0) { chain.length = cut; term = -1; }
 };
 const sayBeta = () => { if ($('beta')) $('beta').textContent = `${spelled(on.beta)}${on.beta > 0 ? ` (T = ${spelled(1 / on.beta)})` : ''}`; };
 const setOption = (key, to) => {
@@ -105,7 +108,7 @@ const open = () => {
   if (target) for (let box = target.closest('details'); box; box = box.parentElement.closest('details')) box.open = true;
   if (target) target.scrollIntoView();
   const [at, i, j] = (linked().get('why') ?? '').split(','), step = at && steps.find(own => own.at === at);
-  const cell = step && { id: step.id, i: i - 1, j: j - 1 };
+  const cell = step && !isOff(step) && { id: step.id, i: i - 1, j: j - 1 };
   if (cell && values[cell.id][cell.i]?.[cell.j] !== undefined && !isSame(chain[0], cell)) { select(cell); reveal(cell, true); }
 };
 addEventListener('hashchange', open);

@@ -15,11 +15,6 @@ const operands = step => definition(step).of.map(operand);
 const matrices = ids => ids.map(id => id === null ? null : values[id]);
 const evaluate = step => operations[definition(step).op](matrices(operands(step)), definition(step));
 
-// A matrix that is wider than its place says that it scrolls.
-const watcher = new ResizeObserver(all => setTimeout(() => {
-  const wide = all.map(({ target }) => target.scrollWidth > target.clientWidth + 1);
-  all.forEach(({ target }, k) => { target.classList.toggle('more-right', wide[k]); });
-}));
 const addView = (step, figure, isTransposed) => {
   const view = { step, figure, cells: cellsOf(figure), isTransposed };
   step.views.push(view);

@@ -121,7 +121,7 @@ fn texts_pass_the_bottleneck_and_come_back() {
 
     // Its encoder has positions.
     let positions = place.run(&["position", "--model", "wide"]).assert_success().stdout;
-    assert!(positions.contains("Sinusoidal encoding"), "{positions}");
+    assert!(positions.contains("Rotary positions"), "{positions}");
 
     // Refused elsewhere, with the commands that work.
     for args in

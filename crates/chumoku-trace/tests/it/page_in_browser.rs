@@ -1130,6 +1130,12 @@ fn patching_has_a_legend_and_stays_inside_its_card() {
       log.push(box.scrollWidth > box.clientWidth && box.classList.contains('scrolls') && box.offsetWidth <= 360);
       log.push(cells.length > 0 && cells.every(cell => getComputedStyle(cell).display === 'table-cell'));
       log.push(document.querySelector('.patch-legend').textContent);
+      // Tab reaches one cell of each table, arrow keys the others.
+      log.push(document.querySelectorAll('#patch-card td[tabindex=\"0\"]').length);
+      const first = document.querySelector('#patch-residual tbody td');
+      first.focus();
+      press('ArrowDown', first);
+      log.push(document.activeElement.parentElement.sectionRowIndex, document.activeElement.tabIndex, first.tabIndex);
     ";
     let Some(log) = run(&to_html(&with_inner_steps(), [0; 2], Lang::En), "", script) else { return };
     assert_eq!(log[..2], ["true", "true"]);
@@ -1138,6 +1144,7 @@ fn patching_has_a_legend_and_stays_inside_its_card() {
         "{}",
         log[2]
     );
+    assert_eq!(log[3..], ["3", "1", "0", "-1"]);
 }
 
 #[test]

@@ -420,7 +420,10 @@ fn reset_restores_options() {
          beta.value = '2.5'; beta.dispatchEvent(new Event('input'));
          log.push(shown().length - before.length, edited(), $('#beta').textContent);
          $('#undo').click(); log.push(shown().length - before.length, shown().filter((line, k) => line !== before[k]).join(), edited(), $('#beta').textContent);
-         log.push(['causal', 'scale', 'max'].map(key => $(`#control-${{key}}`).checked).join(), beta.value);"
+         log.push(['causal', 'scale', 'max'].map(key => $(`#control-${{key}}`).checked).join(), beta.value);
+         // The answer about a masked score goes with the mask.
+         $('#control-causal').click(); $('#masked tbody td').click(); log.push($('#why').hidden);
+         $('#control-causal').click(); log.push($('#why').hidden);"
     );
     let page = builtin("book").unwrap().trace(0).unwrap().to_html(&options(4));
     let Some(logs) = run_in_frames(&[(page, script)], 1000) else { return };
@@ -436,7 +439,9 @@ fn reset_restores_options() {
             ",true,true,0",
             "1 (T = 1)",
             "false,true,false",
-            "1"
+            "1",
+            "false",
+            "true"
         ]
     );
 }
@@ -505,6 +510,9 @@ fn links_choose_theme_language_and_number() {
     assert!(title.starts_with("A(2,3) = ") && title.contains("になる理由"), "{title}");
     // The button says its theme, as on the other pages.
     assert_eq!(between(between(&dom, "id=\"theme\"", "/button>"), ">", "<"), "表示: ダーク");
+    // A step that is left out has no answers.
+    let left_out = self::dom(&page, "why=masked,1,2").unwrap();
+    assert!(between(&left_out, "id=\"why\"", ">").contains("hidden"));
     let english = self::dom(&page, "theme=light").unwrap();
     assert_eq!(between(between(&english, "id=\"theme\"", "/button>"), ">", "<"), "Theme: light");
 }

@@ -16,7 +16,7 @@
     hint();
   };
   // A figure or table that is wider than the page says that it scrolls.
-  const hint = () => document.querySelectorAll('.picture, .wide').forEach(picture => { picture.dataset.scrolls = picture.scrollWidth > picture.clientWidth + 1 ? { en: 'Scroll sideways to see all of it →', ja: '横にスクロールすると全体が見えます →' }[state.lang] : ''; });
+  const hint = () => document.querySelectorAll('.picture, .wide, .map').forEach(picture => { picture.dataset.scrolls = picture.scrollWidth > picture.clientWidth + 1 ? { en: 'Scroll sideways to see all of it →', ja: '横にスクロールすると全体が見えます →' }[state.lang] : ''; });
   addEventListener('resize', hint);
   document.addEventListener('toggle', hint, true);
   // Other keys of the link stay unchanged.
@@ -49,6 +49,8 @@
   addEventListener('hashchange', read);
   read();
   addEventListener('load', () => {
+    // The player of a film has drawn now.
+    hint();
     root.dataset.requests = performance.getEntriesByType('resource').length;
     root.dataset.ready = '1';
   });

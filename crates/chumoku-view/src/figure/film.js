@@ -97,6 +97,8 @@
     for (const [share, y] of [[1, 4], [.5, 64], [0, 124]]) text(left + width + 46, above + y, String(Number((top * share).toPrecision(3))), { class: 'o', 'font-size': 12 });
     picture.replaceChildren(svg);
     title.textContent = t.title(t.place(S.head));
+    // The headings of the page end with the head.
+    for (const heading of document.querySelectorAll('h1 bdi')) heading.textContent = heading.textContent.replace(/\d+$/, S.head + 1);
     help.textContent = t.help;
     about.textContent = [D.pooled ? t.pooled : '', count < D.recorded ? t.some : ''].join(' ').trim();
     about.hidden = !about.textContent;

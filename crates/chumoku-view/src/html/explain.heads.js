@@ -71,7 +71,7 @@ function thumbs() {
   $('sort-box').hidden = sorts.length < 2;
   box.classList.toggle('many', D.heads > 4);
   box.style.gridTemplateColumns = `repeat(${columnsOf()}, ${D.heads > 4 ? 33 : Math.min(76, Math.floor(256 / D.heads))}px)`;
-  box.setAttribute('aria-label', T.allHeads);
+  box.ariaLabel = T.allHeads;
   box.replaceChildren(...ordered().map(head => {
     const { l, h } = head, text = figureText(S.sort, head), isSink = statisticsOf(head)?.role === 'sink';
     const named = [T.thumb(l + 1, h + 1), ...text ? [`${T.sorts[S.sort === 'layer' ? 'role' : S.sort]} ${text}`] : [], ...isSink && S.sort !== 'role' && S.sort !== 'layer' ? [T.sinkBadge] : []].join(T.list);

@@ -72,7 +72,7 @@ function paint(ctx, g, view, css) {
     ctx.fillRect(X(k), Y(q), cell - gap, cell - gap);
     if (cell >= 24 && !masked) {
       ctx.fillStyle = color.ink;
-      ctx.fillText(percent(x, 0), X(k) + (cell - gap) / 2, Y(q) + (cell - gap) / 2 + .5);
+      ctx.fillText(percent(x), X(k) + (cell - gap) / 2, Y(q) + (cell - gap) / 2 + .5);
     }
   }
   ctx.globalAlpha = 1;

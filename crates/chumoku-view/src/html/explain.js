@@ -101,20 +101,21 @@ function strips() {
 
 // ---- sentences about a cell or a word ----
 const rankIn = (row, k) => 1 + row.reduce((c, x) => c + (x > row[k] ? 1 : 0), 0);
-const named = (i, self) => i === self ? T.self : T.q(clip(names[i]));
+const quoted = i => T.q(clip(names[i]));
+const named = (i, self) => i === self ? T.self : quoted(i);
 const isDerived = () => S.view === 'values' || S.view === 'rollout';
 function cellSentence(q, k) {
   const { values, rough } = shown(), row = values.subarray(q * n, q * n + n), say = isDerived() ? T.cellBy[S.view] : T.cell;
-  if (isMasked(q, k)) return T.cellMasked(T.q(clip(names[q])), T.q(clip(names[k])));
-  return say(T.q(clip(names[q])), q + 1, named(k, q), k + 1, (rough ? '≈ ' : '') + percent(row[k], rough ? 1 : 2), rankIn(row, k), seenBy(q), rough ? '≈ ' + row[k].toFixed(3) : exact(row[k]));
+  if (isMasked(q, k)) return T.cellMasked(quoted(q), quoted(k));
+  return say(quoted(q), q + 1, named(k, q), k + 1, (rough ? '≈ ' : '') + percent(row[k], rough ? 1 : 2), rankIn(row, k), seenBy(q), rough ? '≈ ' + row[k].toFixed(3) : exact(row[k]));
 }
 function best(w, value, rough) {
   return largestWords(names, i => value(i) > 0 ? value(i) : NaN, i => named(i, w), x => (rough ? '≈ ' : '') + percent(x, 1));
 }
 function heldSentence(w, side) {
   const { rough } = shown(), values = S.view === 'lines' ? lineWeights() : shown().values, to = best(w, k => values[w * n + k], rough), from = best(w, q => values[q * n + w], rough);
-  const before = w - 1, wrote = side !== 'key' && !isDerived() && isWritten(w) && before >= 0 ? T.gap + T.wrote(T.q(clip(names[w])), T.q(clip(names[before])), best(before, k => values[before * n + k], rough)) : '';
-  return (side === 'key' ? T.seen(T.q(clip(names[w])), from) : (isDerived() ? T.taken : T.held)(T.q(clip(names[w])), to, from)) + wrote;
+  const before = w - 1, wrote = side !== 'key' && !isDerived() && isWritten(w) && before >= 0 ? T.gap + T.wrote(quoted(w), quoted(before), best(before, k => values[before * n + k], rough)) : '';
+  return (side === 'key' ? T.seen(quoted(w), from) : (isDerived() ? T.taken : T.held)(quoted(w), to, from)) + wrote;
 }
 function read(aloud) {
   const at = hover?.k >= 0 ? hover : S.query >= 0 && S.view !== 'lines' ? { q: S.query, k: S.key } : null;
@@ -157,7 +158,7 @@ function lineWeights() {
 function lineChoices() {
   const heads = lineHeads();
   $('line-heads').hidden = D.heads < 2;
-  $('line-heads').setAttribute('aria-label', T.lineHeads);
+  $('line-heads').ariaLabel = T.lineHeads;
   $('line-heads').replaceChildren(el('span', { class: 'note', text: T.lineHeads }), ...Array.from({ length: D.heads }, (_, h) => {
     const box = el('input', { type: 'checkbox', checked: heads.includes(h), disabled: h === S.head }), swatch = el('i');
     swatch.style.background = heads.length < 2 ? 'var(--accent)' : headColor(h);
@@ -241,7 +242,7 @@ function columns() {
 // The title names the chosen word.
 function title() {
   const word = S.word >= 0 ? S.word : S.query;
-  $('attention-title').textContent = T.attention(word < 0 ? '' : T.q(clip(names[word])), S.layer + 1, S.head + 1);
+  $('attention-title').textContent = T.attention(word < 0 ? '' : quoted(word), S.layer + 1, S.head + 1);
 }
 // Elements that show the chosen head and view.
 function place() {
@@ -250,8 +251,8 @@ function place() {
   $('head-now').textContent = T.head(S.head + 1, D.heads);
   $('layer-back').disabled = S.layer === 0; $('layer-on').disabled = S.layer === D.layers - 1;
   $('head-back').disabled = S.head === 0; $('head-on').disabled = S.head === D.heads - 1;
-  stage.setAttribute('aria-label', (S.view === 'heatmap' ? '' : T.views[S.view] + ': ') + T.map(S.layer + 1, S.head + 1, n));
-  $('lines-stage').setAttribute('aria-label', T.linesMap(S.layer + 1, S.head + 1, n));
+  stage.ariaLabel = (S.view === 'heatmap' ? '' : T.views[S.view] + ': ') + T.map(S.layer + 1, S.head + 1, n);
+  $('lines-stage').ariaLabel = T.linesMap(S.layer + 1, S.head + 1, n);
   for (const view of VIEWS) $('view-' + view).hidden = !hasView[view];
   markTabs($('views'), S.view);
   $('picture').hidden = !isPicture;
@@ -305,9 +306,9 @@ function show() {
   root.dataset.theme = theme();
   document.title = `${T.title(D.model)} – Chumoku`;
   for (const node of document.querySelectorAll('[data-t]')) { node.textContent = T[node.dataset.t]; if (!D.layers) node.hidden ||= !node.textContent; }
-  for (const node of document.querySelectorAll('[data-label]')) { node.setAttribute('aria-label', T[node.dataset.label]); node.title = T[node.dataset.label]; }
-  $('langs').setAttribute('aria-label', T.langs);
-  $('views').setAttribute('aria-label', T.viewsTitle);
+  for (const node of document.querySelectorAll('[data-label]')) node.title = node.ariaLabel = T[node.dataset.label];
+  $('langs').ariaLabel = T.langs;
+  $('views').ariaLabel = T.viewsTitle;
   for (const lang of ['en', 'ja']) $('lang-' + lang).setAttribute('aria-pressed', lang === S.lang);
   for (const view of VIEWS) $('view-' + view).textContent = T.views[view];
   $('theme').textContent = T.themes[S.theme];
@@ -319,25 +320,23 @@ function show() {
   $('text').textContent = texts.join('\n');
   $('against').hidden = $('target').hidden = !isEncoder || isItself;
   $('target').textContent = isEncoder ? D.label : '';
-  $('cut').hidden = !D.cut;
-  $('cut').textContent = D.cut ? D.cut[S.lang] : '';
+  showText('cut', D.cut);
   for (const id of ['text', 'tiles', 'map', 'lines', 'depth', 'numbers', 'pieces']) if (kana) $(id).lang = 'ja';
   const cls = T.q(isModel ? plain(D.attribution.class) : isEncoder ? clip(plain(D.attribution.class), 60) : D.attribution.class);
   $('effect-title').textContent = T.effect(cls);
   $('effect-note').textContent = T.effectNote(said(D.attribution.method), said(D.attribution.unit)) + ['integral_text', 'curves_text'].map(name => D[name] ? T.gap + D[name][S.lang] : '').join('');
   if ($('curves')) for (const node of $('curves').children) node.hidden = node.lang !== S.lang;
-  $('shares').hidden = !D.shares;
-  $('shares').textContent = D.shares ? D.shares[S.lang] : '';
+  showText('shares', D.shares);
   $('for-note').textContent = T.forNote(cls);
-  $('against-note').textContent = isItself ? '' : T.againstNote(cls);
+  $('against-note').textContent = T.againstNote(cls);
   $('against-note').parentElement.hidden = isItself;
-  $('trust-summary').textContent = D.trust_text ? D.trust_text[S.lang] : '';
+  showText('trust-summary', D.trust_text);
   $('both-note').hidden = !D.attribution.whole && !known(D.prompt_words);
   $('both-note').textContent = known(D.prompt_words) ? T.writtenNote : T.bothNote;
   $('joining').textContent = D.layers ? T.joining(said(D.joining)) : '';
   // An n-gram model reads no sub-words.
   $('pieces-fold').hidden = !D.pieces.length;
-  $('numbers-wide').setAttribute('aria-label', T.tableTitle);
+  $('numbers-wide').ariaLabel = T.tableTitle;
   fillSelect('scale', Object.entries(T.scales), S.scale);
   $('root').checked = S.root;
   $('root').parentElement.title = T.rootHint;

@@ -22,7 +22,7 @@ function tokenPath() {
   }
   const most = steps.reduce((m, step) => Math.max(m, step[1]), 0) || 1;
   // The answer that the head reads there: of this token, or of the whole text.
-  const read = l => { const answers = L?.depths[l]; if (!answers) return ''; const i = L.tokens ? at - (count - L.tokens.length) : 0; return answers[i] ? `${clip(tokenName(answers[i].label), 14)} ${percent(answers[i].probability, 0)} %` : ''; };
+  const read = l => { const answers = L?.depths[l]; if (!answers) return ''; const i = L.tokens ? at - (count - L.tokens.length) : 0; return answers[i] ? `${clip(tokenName(answers[i].label), 14)} ${percent(answers[i].probability)} %` : ''; };
   $('token-path').replaceChildren(...steps.map(([text, x, kind, l]) => {
     const bar = el('span', { class: 'bar' });
     bar.style.width = (100 * x / most).toFixed(2) + '%';

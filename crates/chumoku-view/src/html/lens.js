@@ -4,15 +4,28 @@ const L = D.lens;
 const tokenName = text => plain(D.kind === 'language_model' ? signsOf(text) : text.replace(/^▁(?=.)/, ''));
 // A cell of a grid; its color is a share of the scale, and negative numbers are orange.
 function gridCell(x, text, said, isTop) {
-  const css = colors(), lut = LUTS[theme()], cell = el('td', { text, tabIndex: 0, title: said, class: isTop ? 'strongest' : '' });
+  const css = colors(), lut = LUTS[theme()], cell = el('td', { text, tabIndex: -1, title: said, 'aria-label': said, class: isTop ? 'strongest' : '' });
   if (x < 0) cell.style.background = `color-mix(in srgb, ${css.against} ${Math.min(60, -60 * x).toFixed(0)}%, transparent)`;
   else { const color = lut[shade8(x)]; cell.style.background = color.css; cell.style.color = color.ink; }
-  cell.setAttribute('aria-label', said);
   return cell;
 }
 const SHOWN_ANSWERS = 8;
 const shade8 = x => Math.round(255 * Math.min(1, Math.max(0, x)));
-const grid = (id, corner, heads, rows) => $(id).replaceChildren(el('thead', {}, el('tr', {}, el('td', { text: corner }), ...heads)), el('tbody', {}, ...rows));
+// Tab reaches one cell of a grid, arrow keys the others.
+function grid(id, corner, heads, rows) {
+  $(id).replaceChildren(el('thead', {}, el('tr', {}, el('td', { text: corner }), ...heads)), el('tbody', {}, ...rows));
+  rows[0].children[1].tabIndex = 0;
+}
+addEventListener('keydown', e => {
+  const cell = e.target, by = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[e.key];
+  if (!by || !cell.matches?.('.grid td')) return;
+  const next = cell.closest('tbody').rows[cell.parentElement.sectionRowIndex + by[0]]?.cells[cell.cellIndex + by[1]];
+  if (next?.tagName !== 'TD') return;
+  e.preventDefault();
+  cell.tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
+});
 
 function lens() {
   $('lens-card').hidden = !L;

@@ -20,6 +20,8 @@ function el(tag, props = {}, ...children) {
   return node;
 }
 const D = JSON.parse($('data').textContent);
+// Shows a text in the chosen language, if there is one.
+const showText = (id, texts) => { $(id).hidden = !texts; $(id).textContent = texts?.[S.lang] ?? ''; };
 const headRow = (texts, ...more) => el('thead', {}, el('tr', {}, ...texts.map(text => el('th', { scope: 'col', text })), ...more));
 // Fills a selector with [value, text] pairs.
 const fillSelect = (id, pairs, chosen) => $(id).replaceChildren(...pairs.map(([value, text]) => el('option', { value, text, selected: value === chosen })));
@@ -34,7 +36,7 @@ const isolated = w => w.search(RTL) < 0 ? w : `\u2068${w}\u2069`;
 const flows = text => (text.match(RTL) || []).length > (text.match(/[A-Za-z]/g) || []).length ? 'rtl' : 'ltr';
 const isKana = text => /[\u3040-\u30ff]/.test(text);
 
-const known = x => x !== null && x !== undefined && Number.isFinite(x);
+const known = Number.isFinite;
 const percent = (x, digits = 0) => known(x) ? (100 * x).toFixed(digits) : '–';
 const signed = (x, digits = 2) => !known(x) ? '–' : Math.abs(x) < .5 * 10 ** -digits ? (0).toFixed(digits) : (x > 0 ? '+' : '−') + Math.abs(x).toFixed(digits);
 // For tables: with an ASCII minus, which spreadsheets read, and no minus before zero.
@@ -62,16 +64,9 @@ function matrix(name, layer, head) {
   if (!node) return null;
   let found = decoded.get(id);
   if (!found) {
-    const bytes = bytesOf(node.textContent), rough = node.dataset.form === 'u8';
-    let values;
-    if (rough) {
-      values = new Float32Array(bytes.length);
-      for (let i = 0; i < values.length; i++) values[i] = bytes[i] / 255;
-    } else {
-      const view = new DataView(bytes.buffer, bytes.byteOffset);
-      values = new Float32Array(bytes.length / 4);
-      for (let i = 0; i < values.length; i++) values[i] = view.getFloat32(4 * i, true);
-    }
+    // Browsers run on little-endian processors only.
+    const bytes = bytesOf(node.textContent), rough = node.dataset.form === 'u8', values = new Float32Array(rough ? bytes : bytes.buffer);
+    if (rough) for (let i = 0; i < values.length; i++) values[i] /= 255;
     let max = 0;
     for (const x of values) if (x > max) max = x;
     found = { values, rough, max };

@@ -2,7 +2,7 @@
 const P = D.patching;
 // Cells say their sentence when they are pointed at or focused.
 function sayCells(id, readout, hint) {
-  const say = e => { const said = e.target.getAttribute?.('aria-label'); if (e.target.tagName === 'TD' && said) $(readout).textContent = said; };
+  const say = ({ target: { ariaLabel } }) => { if (ariaLabel) $(readout).textContent = ariaLabel; };
   for (const event of ['pointerover', 'focusin']) $(id).addEventListener(event, say);
   $(id).addEventListener('pointerleave', () => { $(readout).textContent = hint(); });
 }
@@ -14,7 +14,7 @@ function patch() {
   const count = P.aligned.length, layers = P.feed_forward.length / count;
   const tokens = P.tokens.map(tokenName), others = P.other_tokens.map(tokenName), [text, other] = P.answers;
   const isChanged = ([a, b]) => P.tokens[a] !== P.other_tokens[b];
-  const name = place => { const [a, b] = P.aligned[place]; return tokens[a] === others[b] ? T.q(clip(tokens[a], 20)) : T.q(`${clip(tokens[a], 20)} → ${clip(others[b], 20)}`); };
+  const name = place => { const [a, b] = P.aligned[place]; return T.q(clip(tokens[a], 20) + (tokens[a] === others[b] ? '' : ` → ${clip(others[b], 20)}`)); };
   const answer = p => T.q(clip(tokenName(p.label)));
   // Labels and numbers have one logit; the same answer twice is compared with another one.
   const toward = answer({ label: P.toward }), away = P.away ? answer({ label: P.away }) : '', isSame = away && text.label === other.label;
@@ -29,7 +29,7 @@ function patch() {
   const headings = P.aligned.map((pair, i) => el('th', { scope: 'col', class: isChanged(pair) ? 'changed' : '', title: name(i) }, el('bdi', { text: clip(tokens[pair[0]], 12) })));
   const rowsOf = (numbers, across, label, site) => Array.from({ length: numbers.length / across }, (_, l) => {
     const row = numbers.slice(l * across, l * across + across), most = row.indexOf(Math.max(...row));
-    return el('tr', {}, el('th', { scope: 'row', text: label(l) }), ...row.map((x, i) => gridCell(x, moved(x), T.patchCell(site(l, i), percent(x, 0) + ' %', what), i === most && x > .1)));
+    return el('tr', {}, el('th', { scope: 'row', text: label(l) }), ...row.map((x, i) => gridCell(x, moved(x), T.patchCell(site(l, i), percent(x) + ' %', what), i === most && x > .1)));
   });
   const layerRow = l => T.layerRow(l + 1);
   // Draws tables whose ids start with `id`. Returns the strongest head or feed-forward network.
@@ -51,13 +51,12 @@ function patch() {
   // The difference moves on where another token, or no single token, carries half of it.
   const next = tops.findIndex(({ at, most }) => at !== tops[0].at || most < .5), { at, most } = tops[next] || {};
   const more = tops[0].most < .5 || next < 0 ? '' : most < .5 ? T.patchSpread(name(tops[0].at), next) : T.patchHandOver(name(tops[0].at), name(at), next);
-  $('patch-summary').textContent = T.patchSummary(site, percent(x, 0) + ' %', more, what);
-  $('patch-position').hidden = !D.patching_position;
-  $('patch-position').textContent = D.patching_position?.[S.lang] ?? '';
+  $('patch-summary').textContent = T.patchSummary(site, percent(x) + ' %', more, what);
+  showText('patch-position', D.patching_position);
   $('patch-readout').textContent = T.patchHint;
   $('patch-warning').hidden = !D.patching_is_small;
   $('patch-warning').textContent = T.patchWarning(Math.abs(P.differences[1] - P.differences[0]).toFixed(3));
-  $('patch-note').textContent = T.patchNote(toward, away, ...P.differences.map(d => d.toFixed(2).replace('-', '−')));
+  $('patch-note').textContent = T.patchNote(toward, away, ...P.differences.map(moved));
 }
 // A cell of the page's own kind of attention opens its head: on a translation's page, cross-attention.
 const headCells = $('patch-decoder-cross') || $('patch-heads');

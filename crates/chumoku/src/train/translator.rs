@@ -210,7 +210,7 @@ fn train_network(
     let base = ProcessUsage::measure().current;
     if options.tokens == Some(TokenizationUnit::Words) {
         return Err(Error::Setting(tr!(
-            "tokens: expected sub-words or characters, found words, which only language models support",
+            "tokens: expected subwords or characters, found words, which only language models support",
             "トークン: 単語をトークンにできるのは言語モデルだけです。サブワードか文字を指定してください"
         )));
     }

@@ -145,11 +145,14 @@ fn ambiguous_columns() {
     }
     let expected = "a.csv: choosing the text column: expected one clear candidate, found 2 equally likely: column “left”, \
                     column “right”; name one with --text NAME";
-    assert_eq!(message("a.csv", &content, &labeled()), expected);
     assert_eq!(
-        message("a.csv", &content, &ReadOptions { pairs: true, ..labeled() }),
+        message("a.csv", &content, &labeled()),
         format!("{expected}, or two that belong together, as --text left,right")
     );
+    // Models of single texts.
+    let folder = Folder::new();
+    let error = RowSource::open(&folder.file("a.csv", &content), &labeled()).map(drop).unwrap_err();
+    assert_eq!(folder.message(&error), expected);
     let renamed = content.replace("gold", "kind").replace("left", "text");
     assert_eq!(
         message("a.csv", &renamed, &labeled()),
