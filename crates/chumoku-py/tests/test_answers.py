@@ -92,6 +92,10 @@ def test_numbers_match_the_command(tmp_path):
         ([1, 2, "five", 4], TypeError, "row 2: expected a number, got str 'five'"),
         ([1, 2, None, 4], TypeError, "row 2: expected a number, got NoneType"),
         ([1, 2, float("nan"), 4], ValueError, "row 2: expected a finite number"),
+        ([1, 2, 10**400, 4], ValueError, "row 2: expected a finite number"),
+        (np.arange(4).astype("M8[ns]"), TypeError, "row 0: expected a number, got datetime64"),
+        (np.arange(4).astype("m8[ns]"), TypeError, "row 0: expected a number, got timedelta64"),
+        ({1, 2, 3, 4}, TypeError, "got set, which has no order"),
         ([1, 2, 3], ValueError, "expected a number for each of 4 texts, got 3"),
     ],
 )
@@ -214,6 +218,11 @@ def named(n=150):
     return texts, spans
 
 
+@pytest.fixture(scope="module")
+def tagger():
+    return chumoku.TextTagger(progress=None).fit(*named(40))
+
+
 def test_tagging(tmp_path):
     texts, spans = named()
     model = chumoku.TextTagger(progress=None, out=tmp_path / "ours").fit(texts, spans)
@@ -262,9 +271,11 @@ def test_tagging_with_an_encoder(tmp_path):
         ([(0, 4, " ")], ValueError, "row 1: .* empty label"),
     ],
 )
-def test_invalid_spans_are_rejected(spans, error, match):
+def test_invalid_spans_are_rejected(tagger, spans, error, match):
     with pytest.raises(error, match=match):
         chumoku.TextTagger(progress=None).fit(["some text"] * 4, [[], spans, [], []])
+    with pytest.raises(error, match=match):
+        tagger.score(["some text"] * 4, [[], spans, [], []])
 
 
 def test_checkup(tmp_path):

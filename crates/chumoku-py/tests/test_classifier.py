@@ -462,6 +462,8 @@ def test_multi_label_classification(tmp_path):
     found = other.predict(texts)
     assert found.shape == indicator.shape and found.dtype.kind == "i" and (found == indicator).mean() > 0.95
     np.testing.assert_allclose(other.predict_proba(texts[:5]), p[:5], atol=1e-6)
+    with pytest.raises(ValueError, match="row 0: expected 0 or 1 .* got 0.5"):
+        other.score(texts, indicator / 2 + 0.5 * (indicator == 0))
     for y, error, match in [
         ([["a"], "b", ["c"], ["d"]], TypeError, "row 1: expected a list of labels"),
         ([["a"], [None], ["c"], ["d"]], ValueError, "row 1: expected a label, got nothing"),
@@ -537,3 +539,36 @@ def test_a_model_replaced_during_loading_is_never_mixed(tmp_path):
         hold.unlink()
         found = json.load(reader.stdout)
     assert found == [["a"], ["a", "b"]] and reader.returncode == 0
+
+
+def test_indicators_are_zero_or_one(fitted):
+    texts, labels = rows(40)
+    indicator = np.array([[label == "yes", label == "no"] for label in labels])
+    quick = lambda: small(model="ngrams", epochs=None)
+    expected = quick().fit(texts, indicator).predict_proba(texts)
+    for y in (indicator.astype(int), indicator.astype(float), indicator.astype(object)):
+        np.testing.assert_array_equal(quick().fit(texts, y).predict_proba(texts), expected)
+    for wrong in (0.2, float("nan"), 5, "yes", None):
+        y = indicator.astype(object)
+        y[3, 1] = wrong
+        with pytest.raises(ValueError, match=f"^row 3: expected 0 or 1 .* got {wrong!r}"):
+            quick().fit(texts, y)
+    sparse = pytest.importorskip("scipy.sparse")
+    for kind in (sparse.csr_matrix, sparse.coo_array):
+        model = quick().fit(texts, kind(indicator.astype(int)))
+        np.testing.assert_array_equal(model.predict_proba(texts), expected)
+        assert model.score(texts, kind(indicator.astype(int))) == model.score(texts, indicator)
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(TypeError, match="whole DataFrame: name one of its columns, or give 0/1 columns as an array"):
+        quick().fit(texts, pandas.DataFrame(indicator))
+
+
+def test_saving_to_its_own_folder(tmp_path):
+    for make in (lambda: small(model="ngrams", epochs=None, out=tmp_path).fit(*rows()), lambda: chumoku.TextClassifier.load(tmp_path)):
+        model = make()
+        model.save(os.path.relpath(tmp_path))
+        assert pickle.loads(pickle.dumps(model)).classes_.tolist() == model.classes_.tolist()
+        model.save(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match="has changed since it was read"):
+        model.save(tmp_path)

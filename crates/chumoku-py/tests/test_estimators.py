@@ -154,6 +154,9 @@ def test_metadata_routing():
         ("optimize", 1, TypeError),
         ("out", 5, TypeError),
         ("from_pretrained", 5, TypeError),
+        ("out", "", ValueError),
+        ("resume", True, ValueError),
+        ("settings", ["words=2"], TypeError),
     ],
 )
 def test_invalid_parameters(name, given, error):
@@ -183,6 +186,7 @@ def test_messages_name_parameters_instead_of_flags(tmp_path):
         (ngrams(hierarchy="/"), [f"a//b{i % 2}" for i in range(len(texts))], 'or give hierarchy="none" if'),
         (ngrams(tune=2, folds=2), labels, "^tune: cannot be combined with folds; .* given with settings$"),
         (ngrams(settings="layers=1"), labels, "^settings layers: an n-gram model has no network"),
+        (ngrams(from_pretrained="nowhere"), labels, "^from_pretrained: expected a model with a network"),
         (regressor, [i % 2 for i in range(len(texts))], "train a TextClassifier$"),
         (tagger, [[] for _ in texts], "found none in 160 texts: give them as y$"),
     ]
@@ -190,3 +194,45 @@ def test_messages_name_parameters_instead_of_flags(tmp_path):
         with pytest.raises(ValueError, match=expected) as raised:
             model.fit(texts, y)
         assert "--" not in str(raised.value)
+
+
+def test_lone_surrogates_are_rejected(fitted, monkeypatch):
+    texts, labels = rows(40)
+    bad = [*texts[:2], "\ud800", *texts[3:]]
+    number, tagger = chumoku.TextRegressor(model="ngrams", progress=None), chumoku.TextTagger(progress=None)
+    monkeypatch.setattr(chumoku.Embedder, "_model", types.SimpleNamespace(width=3, prompts=[]))
+    calls = [
+        lambda: fitted.predict(bad),
+        lambda: fitted.score(bad, labels),
+        lambda: ngrams().fit(list(zip(texts, bad)), labels),
+        lambda: number.fit(bad, range(40)),
+        lambda: tagger.fit(bad, [[]] * 40),
+        lambda: chumoku.Translator().fit(texts, bad),
+        lambda: chumoku.LanguageModel().fit(bad),
+        lambda: chumoku.LanguageModel().evaluate(bad),
+        lambda: chumoku.Embedder("nowhere").transform(bad),
+        lambda: chumoku.doctor(bad, labels),
+        lambda: chumoku.doctor(texts, labels, unlabelled=bad),
+        lambda: ngrams(columns=["x"]).fit({"text": texts, "x": bad}, labels),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="^row 2(, .*)?: expected a text in Unicode, got a lone surrogate"):
+            call()
+    with pytest.raises(ValueError, match="^row 2: expected a label in Unicode, got a lone surrogate"):
+        chumoku.doctor(texts, bad)
+    for call in (lambda: fitted.explain("\ud800"), lambda: chumoku.LanguageModel().explain("\ud800"), lambda: chumoku.LanguageModel().generate("\ud800")):
+        with pytest.raises(ValueError, match=": expected a text in Unicode, got a lone surrogate"):
+            call()
+
+
+def test_messages_count_rows_from_zero(tmp_path):
+    texts, numbers = [f"Text number {i} of them." for i in range(40)], [float(i % 3) for i in range(39)] + [1e300]
+    wish = dict(model="ngrams", progress=None)
+    with pytest.raises(ValueError, match=r"^fit\(X, y\): row 39: "):
+        chumoku.TextRegressor(**wish).fit(texts, numbers)
+    chumoku.TextRegressor(**wish, out=tmp_path).fit(texts, [*numbers[:39], 1.0])
+    again = chumoku.TextRegressor(**wish, from_pretrained=tmp_path)
+    with pytest.raises(ValueError, match="^old: row 39: "):
+        again.fit([text + " New." for text in texts], [*numbers[:39], 1.0], old=(texts, numbers))
+    with pytest.raises(ValueError, match=r"^fit\(X, y\): row 39: "):
+        again.fit([text + " New." for text in texts], numbers, old=(texts, [*numbers[:39], 1.0]))

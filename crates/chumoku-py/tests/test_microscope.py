@@ -151,7 +151,7 @@ def test_a_model_is_traced(tmp_path):
         ({"model": model, "text": "a", "head": 99}, ValueError, "head 99"),
         ({"model": model, "text": "a", "target": "0"}, ValueError, "backward=True"),
         ({"model": model, "text": "a", "target": "7", "backward": True}, ValueError, "7"),
-        ({"model": model, "text": "a", "layer": 0}, ValueError, "layer: expected at least 1"),
+        ({"model": model, "text": "a", "layer": 0}, ValueError, "layer: expected a whole number from 1 on, got 0"),
         ({"model": model, "text": ""}, ValueError, "empty"),
         ({"model": model, "text": "a", "part": "middle"}, ValueError, "part: expected one of"),
         ({"model": tmp_path / "nowhere", "text": "a"}, ValueError, "nowhere"),
@@ -160,6 +160,16 @@ def test_a_model_is_traced(tmp_path):
         ({"example": 3}, TypeError, "expected the name of an example"),
         ({"example": {"inputs": {"Q": [[1]], "K": [[1, 2]]}}}, ValueError, "[QK]"),
         ({"example": {"inputs": {"Q": {1, 2}}}}, TypeError, "got set"),
+        ({"example": {"inputs": {"Q": np.array([[np.nan]])}}}, ValueError, "^inputs.Q: expected finite numbers, got nan"),
+        ({"example": {"options": {"mask": [[-np.inf]]}}}, ValueError, "^options.mask: expected finite numbers, got -inf"),
+        ({"example": "two-tokens", "text": "a"}, ValueError, "^text: applies to a model only"),
+        ({"example": "two-tokens", "layer": 7}, ValueError, "^layer: applies to a model only"),
+        ({"example": "two-tokens", "part": "encoder"}, ValueError, "^part: applies to a model only"),
+        ({"example": "two-tokens", "head": -1}, ValueError, "^head: expected a whole number from 1 on, got -1"),
+        ({"model": model, "text": "a", "head": 1.5}, ValueError, "^head: expected a whole number from 1 on, got 1.5"),
+        ({"model": model, "text": "\ud800"}, ValueError, "^text: expected a text in Unicode, got a lone surrogate"),
+        ({"model": 3, "text": "a"}, TypeError, "^model: expected a model folder or a fitted estimator, got int"),
+        ({"model": chumoku.Embedder(tmp_path / "nowhere"), "text": "a"}, ValueError, "nowhere"),
     ]:
         with pytest.raises(error, match=match):
             chumoku.trace(**arguments)
@@ -195,6 +205,12 @@ def test_counting():
         chumoku.count("convolution")
     with pytest.raises(ValueError, match="head"):
         chumoku.count(width=10, heads=3)
+    for wrong in (-1, 64.0, 0, True):
+        with pytest.raises(ValueError, match="^width: expected a whole number from 1 on, got "):
+            chumoku.count(width=wrong)
+    with pytest.raises(TypeError, match="^network: expected a text, got int 3"):
+        chumoku.count(3)
+    assert chumoku.count(width=np.int64(64), heads=4, vocabulary=0).parameters
     program = ROOT / "target" / "release" / "chumoku"
     if not program.exists():
         pytest.skip("no command was built")
@@ -285,3 +301,15 @@ def test_checks_and_counts_are_pickled():
     for found in (chumoku.check(claims), chumoku.count("attention", length=4, width=8, heads=2)):
         for again in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
             assert again.data == found.data and str(again) == str(found) and repr(again) == repr(found)
+
+
+def test_sizes_are_those_of_the_model(tmp_path):
+    texts = [f"The {'soup' if i % 3 else 'room'} was {'good' if i % 2 else 'bad'}, number {i}." for i in range(80)]
+    chumoku.TextClassifier(epochs=1, progress=None, out=tmp_path).fit(texts, [i % 2 for i in range(80)])
+    expected = chumoku.count(model=tmp_path, length=7)
+    # An embedder stands for its folder.
+    assert chumoku.count(model=chumoku.Embedder(tmp_path), length=np.int32(7)).data == expected.data
+    assert chumoku.trace(model=chumoku.Autoencoder(tmp_path), text=texts[0])["weights"].size
+    for name, x in (("width", 5), ("network", "gru"), ("bias", False), ("vocabulary", 0)):
+        with pytest.raises(ValueError, match=f"^{name}: cannot be combined with model"):
+            chumoku.count(model=tmp_path, **{name: x})

@@ -295,6 +295,22 @@ WRONG = [
     (lambda: chumoku.scaled_dot_product_attention(X, X, X, X[0, 0, :, :5] > 0, is_causal=True), ValueError, "not both"),
     (lambda: chumoku.scaled_dot_product_attention(X, X[:, :2], X[:, :2]), ValueError, "enable_gqa"),
     (lambda: chumoku.set_num_threads(0), ValueError, "from 1 to 1024"),
+    (lambda: chumoku.set_num_threads(-1), ValueError, "^set_num_threads: expected a whole number"),
+    (lambda: chumoku.attention(X, X, X, causal=1.5), ValueError, "^causal: expected .* or a whole number, got 1.5"),
+    (lambda: chumoku.attention(X, X, X, causal=10**30), ValueError, "^causal: expected .* or a whole number"),
+    (lambda: chumoku.attention(X, X, X, window=(-1, 2)), ValueError, "^window: expected a whole number from 0 on, got -1"),
+    (lambda: chumoku.attention(X, X, X, window=(1,)), ValueError, "^window: expected two numbers of keys"),
+    (lambda: chumoku.attention(X, X, X, window=3), ValueError, "^window: expected two numbers of keys"),
+    (lambda: chumoku.attention(X, X, X, dropout=0.5, seed=-1), ValueError, "^seed: expected a whole number from 0 on, got -1"),
+    (lambda: chumoku.attention(X, X, X, key_lengths=5), TypeError, "^key_lengths: expected a list of whole numbers"),
+    (lambda: chumoku.attention(X, X, X, statistics=["top:3", "top:5"]), ValueError, '^statistics: expected one "top:" entry'),
+    (lambda: chumoku.attention(X, X, X, statistics=["top:3", "max"]), ValueError, '^statistics: expected "mass"'),
+    (lambda: chumoku.attention(X, np.ma.array(X), X), TypeError, "^key: expected an array, got a masked array"),
+    (lambda: chumoku.attention(X, X, X, mask=np.ma.array(X[0, 0] > 0)), TypeError, "^mask: .* masked array"),
+    (lambda: chumoku.attention(X, X, X, sinks=np.ma.array(X[0, :, 0, 0])), TypeError, "^sinks: .* masked array"),
+    (lambda: chumoku.attention(X, X, X, alibi=np.ma.array(X[0, :, 0, 0])), TypeError, "^alibi: .* masked array"),
+    (lambda: chumoku.attention(X, X, X, key_lengths=np.ma.array([5, 5])), TypeError, "^key_lengths: .* masked array"),
+    (lambda: chumoku.scaled_dot_product_attention(X, X, np.ma.array(X)), TypeError, "^value: .* masked array"),
 ]
 
 
@@ -320,3 +336,17 @@ def test_memory_does_not_leak():
 def test_importing_chumoku_imports_no_library():
     code = "import sys, chumoku; assert not {'torch', 'numpy', 'transformers', 'sklearn'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("leading, n, s", [((2, 3, 4), 0, 5), ((0, 3, 4), 2, 5), ((2, 3, 4), 2, 0), ((2, 0, 4), 2, 5)])
+def test_five_axes_with_an_empty_one(leading, n, s):
+    q, k, v = numbers(*leading, n, 8), numbers(*leading, s, 8), numbers(*leading, s, 8)
+    for mask in (None, np.ones((n, s), bool)):
+        found = chumoku.scaled_dot_product_attention(q, k, v, mask)
+        assert found.shape == (*leading, n, 8) and not found.any()
+
+
+def test_one_statistic_as_a_string():
+    found = chumoku.attention(X, X, X, statistics="mass").statistics
+    np.testing.assert_array_equal(found.mass, chumoku.attention(X, X, X, statistics=["mass"]).statistics.mass)
+    assert found.entropy is None

@@ -22,8 +22,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._arrays import AttentionResult, Statistics
-from ._chumoku import __version__, get_num_threads, instruction_set, set_num_threads
-from ._functions import attention, scaled_dot_product_attention
+from ._chumoku import __version__, get_num_threads, instruction_set
+from ._functions import attention, scaled_dot_product_attention, set_num_threads
 
 __all__ = [
     "Alignment",

@@ -40,10 +40,17 @@ def is_torch(x: Any) -> bool:
     return torch is not None and isinstance(x, torch.Tensor)
 
 
+def check_unmasked(what: str, x: Any) -> None:
+    """Checks that an argument is no masked array, whose mask would be lost."""
+    if hasattr(x, "mask") and hasattr(x, "filled"):
+        raise TypeError(f"{what}: expected an array, got a masked array, whose mask would be lost: fill it with .filled()")
+
+
 def to_numpy(what: str, x: Any) -> Any:
     """Returns a NumPy array: ``x`` itself, or a view through the array interface or DLPack."""
     import numpy
 
+    check_unmasked(what, x)
     if isinstance(x, numpy.ndarray):
         return x
     if hasattr(x, "__dlpack__"):
@@ -103,12 +110,15 @@ def check_scale(scale: float | None) -> None:
 
 def top_count(statistics: tuple[str, ...]) -> int:
     """Returns the number of keys that ``"top:8"`` asks for; 0 if there is no such entry."""
+    found = 0
     for name in statistics:
-        kind, _, count = name.partition(":")
+        kind, _, count = str(name).partition(":")
         if kind == "top":
             if not count.isdecimal() or not 1 <= int(count) <= 1 << 16:
                 raise ValueError(f'statistics: expected "top:" and a number of keys, got {name!r}')
-            return int(count)
-        if name not in ("mass", "entropy"):
+            if found:
+                raise ValueError(f'statistics: expected one "top:" entry, got "top:{found}" and {name!r}')
+            found = int(count)
+        elif name not in ("mass", "entropy"):
             raise ValueError(f'statistics: expected "mass", "entropy" or "top:8", got {name!r}')
-    return 0
+    return found

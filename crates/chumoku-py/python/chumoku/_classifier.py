@@ -9,7 +9,7 @@ import re
 from typing import Any, Iterable, Mapping, Sequence
 
 from . import _chumoku
-from ._inputs import check_as_many, check_rows
+from ._inputs import check_as_many, check_rows, is_none, names_of
 from ._labels import LabelReader, check_distinct, labels_of, own, sorted_classes
 from ._predictor import MIN_ROWS, Predictor, _warn, chunks, mean, weighted
 
@@ -95,8 +95,8 @@ class TextClassifier(Predictor):
             X: the texts: a list, an array, or a column of pandas, polars, pyarrow or datasets. Or pairs of texts as
                 tuples. With ``columns``, a table.
             y: one label per text: strings, numbers, booleans, dates, enum members or any other hashable objects with
-                distinct string forms. Lists (or tuples, sets), or a 0/1 array with one column per label, give a text
-                any number of labels.
+                distinct string forms. Lists (or tuples, sets), or a 0/1 array or sparse matrix with one column per
+                label, give a text any number of labels.
             sample_weight: the weight of each row, at least 0; only the ratios matter. A weight multiplies the row's
                 loss, together with ``class_weight``, in the n-grams, in the network (as a weighted mean over a batch)
                 and in the regression on an encoder's vectors. It also applies on held-out rows when they select the
@@ -112,11 +112,11 @@ class TextClassifier(Predictor):
         Raises:
             TypeError: a row is not a text, or a label has an unsupported type.
             ValueError: there are too few rows or classes, the number of labels or weights differs from the number of
-                texts, or a weight is negative.
+                texts, a weight is negative, or an array with one column per label holds other values than 0 and 1.
             KeyboardInterrupt: on Ctrl-C, after saving the best model so far; with ``out`` a later fit can ``resume``.
         """
         self._forget()
-        table, labels = self._rows(X), labels_of(y)
+        table, labels = self._rows(X), _labels_of(y)
         texts, pairs = table.texts, table.pairs
         check_as_many(texts, labels, "a label")
         if len(texts) < (MIN_ROWS if old is None else 1):
@@ -174,7 +174,7 @@ class TextClassifier(Predictor):
                     raise TypeError(f"row {row}: expected {label_kind}, got {type(label).__name__} {label!r:.40}")
             return (_label_of(label, several) for label in self._as_read(labels, several, named))
 
-        return self._old_rows(old, pairs, "label", labels_of, checked)
+        return self._old_rows(old, pairs, "label", _labels_of, checked)
 
     def predict_proba(self, X: Iterable[Any]) -> Any:
         """Calibrated probabilities: float32 of shape (texts, classes), in the order of ``classes_``.
@@ -356,7 +356,11 @@ class TextClassifier(Predictor):
             TypeError: a row is not a text, or a label has an unsupported type.
             ValueError: a label is missing, or the number of labels or weights differs from the number of texts.
         """
-        labels = self._normalized_labels(labels_of(y))
+        self._fitted()
+        labels = _labels_of(y)
+        if self._is_indicator:
+            _sets(y, labels)
+        labels = self._normalized_labels(labels)
         found = self.predict(X)
         if self._model.thresholds is not None and not self._is_indicator:
             check_as_many(found, labels, "a list of labels")
@@ -408,13 +412,26 @@ class TextClassifier(Predictor):
         return [("classes", named), *super()._summary()]
 
 
+def _labels_of(y: Any) -> list[Any]:
+    if len(names_of(y) or ()) > 1:
+        remedy = "name one of its columns, or give 0/1 columns as an array"
+        raise TypeError(f"expected a list, a column or an array, got a whole {type(y).__name__}: {remedy}")
+    return labels_of(y)
+
+
 def _sets(y: Any, labels: list[Any]) -> tuple[list[Any], bool]:
     """Returns the labels of each row, and whether they were scikit-learn's indicators. Indicators have one column per
     label, and the column number is the label."""
     # (`labels_of` has converted a single column to labels.)
     if getattr(y, "ndim", 1) == 2 and y.shape[1] > 1:
-        return [[i for i, holds in enumerate(row) if holds] for row in labels], True
+        return [[i for i, x in enumerate(values) if _holds(row, x)] for row, values in enumerate(labels)], True
     return labels, False
+
+
+def _holds(row: int, x: Any) -> bool:
+    if is_none(x) or x not in (0, 1):
+        raise ValueError(f"row {row}: expected 0 or 1 in each column of an array of labels, got {x!r:.40}: give other labels as lists")
+    return bool(x)
 
 
 def _label_of(label: Any, several: bool) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import tempfile
 from typing import Any, Iterable, Sequence
 
 from . import _chumoku, _files
-from ._inputs import as_list, check_as_many, check_least, is_none, texts_or_pairs
+from ._inputs import as_list, check_as_many, check_least, check_unicode, is_none, texts_or_pairs, with_rows
 from ._labels import missing_values
 from ._predictor import written
 
@@ -130,8 +130,8 @@ def doctor(
         try:
             return Checkup(_chumoku.examine(folder / "rows.jsonl", of_test, of_unlabelled, pairs, folds, seed, missing, bool(merge_labels)))
         except ValueError as error:
-            message = str(error).replace(str(folder / "rows.jsonl"), "doctor(X, y)")
-            raise ValueError(message.replace(str(folder / "test.jsonl"), "test").replace(str(folder / "unlabelled.jsonl"), "unlabelled")) from None
+            files = {"rows.jsonl": "doctor(X, y)", "test.jsonl": "test", "unlabelled.jsonl": "unlabelled"}
+            raise ValueError(with_rows(str(error), {folder / file: name for file, name in files.items()})) from None
 
 
 def _written(file: pathlib.Path, X: Iterable[Any], y: Iterable[Any] | None, as_pairs: bool) -> pathlib.Path | None:
@@ -153,10 +153,11 @@ def _write(file: pathlib.Path, X: Iterable[Any], y: Iterable[Any] | None, as_pai
     labels = [None] * len(texts) if y is None else as_list(y)
     check_as_many(texts, labels, "a label")
     with open(file, "w", encoding="utf-8") as out:
-        for text, label in zip(texts, labels):
+        for at, (text, label) in enumerate(zip(texts, labels)):
             row: dict[str, str] = written(text, pairs)
             if y is not None:
                 row["label"] = "" if is_none(label) else str(label)
+                check_unicode(f"row {at}", "label", row["label"])
             json.dump(row, out)
             out.write("\n")
     return pairs

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import pathlib
 import sys
-from typing import Any, Iterable, NamedTuple
+from typing import Any, Iterable, Iterator, NamedTuple
 
 from . import _chumoku
 from ._estimator import Parameters, computed
-from ._inputs import check_text, texts_of
+from ._inputs import check_least, check_text, texts_of
 from ._pages import Explanation
 from ._predictor import chunks
 
@@ -67,6 +68,11 @@ class Embedder(Parameters):
 
     def _load(self, folder: pathlib.Path) -> Any:
         return _chumoku.Embedder.load(folder, self.precision)
+
+    @contextlib.contextmanager
+    def _as_folder(self) -> Iterator[pathlib.Path]:
+        """Provides the model's folder."""
+        yield pathlib.Path(self.folder)
 
     def fit(self, X: Any = None, y: Any = None) -> Embedder:
         """Loads the model; there is nothing to fit."""
@@ -137,8 +143,7 @@ class Embedder(Parameters):
         texts, known = texts_of(corpus), self._model.prompts
         named = lambda *names: self.prompt or next((name for name in names if name in known), None)
         queries = texts_of(queries)
-        if top < 1:
-            raise ValueError(f"top: expected at least 1, got {top}")
+        check_least("top", top, 1)
         rows = self._vectors(texts, named("document", "passage", "corpus"), True)
         cosines = self._vectors(queries, named("query"), True) @ rows.T
         order = numpy.argsort(-cosines, axis=1, kind="stable")[:, :top]

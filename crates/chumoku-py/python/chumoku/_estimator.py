@@ -15,7 +15,7 @@ import tempfile
 from typing import Any, Callable, Iterable, Iterator
 
 from . import _chumoku, _files, _progress
-from ._inputs import check_least
+from ._inputs import check_least, with_rows
 
 # Files of a training run in a model folder, which are not part of the model.
 _RUN_FILES = ("log.jsonl", "tune.jsonl", ".chumoku-lock", "checkpoints")
@@ -131,6 +131,9 @@ class Estimator(Parameters):
         older model."""
         files = self._model_files()
         folder = pathlib.Path(folder)
+        if self._files is None and folder.is_dir() and folder.samefile(self._folder):
+            # These files are there, unchanged: writing them again would look like a change.
+            return
         folder.mkdir(parents=True, exist_ok=True)
         strange = [path.name for path in folder.iterdir() if path.name not in files and path.name not in _RUN_FILES]
         if strange:
@@ -157,10 +160,14 @@ class Estimator(Parameters):
         """Trains on rows, as the command does, and reads the folder that it wrote."""
         with contextlib.ExitStack() as stack:
             place = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chumoku-")))
-            wish = self._checked()
+            wish, old = self._checked(), of_the_task.pop("old", None)
+            if model == "ngrams" and wish["from_pretrained"] is not None and old is None:
+                raise ValueError(
+                    'from_pretrained: expected a model with a network to start from it, got model="ngrams": leave one of them out, '
+                    "or train your own n-gram model further with fit(X, y, old=…)"
+                )
             out = pathlib.Path(wish["out"]) if wish["out"] is not None else place / "model"
             file = _write(place / "rows.jsonl", rows)
-            old = of_the_task.pop("old", None)
             if old is not None and not isinstance(old, str):
                 old = _write(place / "old.jsonl", old)
             progress = stack.enter_context(_progress.listener(wish["progress"]))
@@ -173,10 +180,11 @@ class Estimator(Parameters):
             try:
                 _chumoku.train(run | {"model": model, "file": file, "old": old, "out": out}, progress)
             except ValueError as error:
-                if str(place) not in str(error):
-                    raise
                 # The temporary files are gone when the user reads the message.
-                raise ValueError(str(error).replace(str(file), "fit(X, y)").replace(str(place / "old.jsonl"), "old")) from None
+                message = with_rows(str(error), {file: "fit(X, y)", place / "old.jsonl": "old"})
+                if message == str(error):
+                    raise
+                raise ValueError(message) from None
             self._read(out)
             if self.out is None:
                 self._files = self._model_files()
@@ -195,6 +203,10 @@ class Estimator(Parameters):
             x = wish.get(name)
             if x is not None and not isinstance(x, (str, os.PathLike)):
                 raise TypeError(f"{name}: expected a path, got {type(x).__name__} {x!r:.40}")
+            if x == "":
+                raise ValueError(f"{name}: expected a path, got an empty text")
+        if wish.get("resume") and wish["out"] is None:
+            raise ValueError("resume: expected out too, the folder of the run to continue")
         return wish
 
     @computed

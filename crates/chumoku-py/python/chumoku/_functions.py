@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import operator
 import sys
 from typing import Any, Literal, Sequence
 
-from . import _arrays
-from ._arrays import AttentionResult, is_torch
+from . import _arrays, _chumoku
+from ._arrays import AttentionResult, check_unmasked, is_torch
+from ._inputs import check_least, whole
 
 Causal = Literal["top_left", "bottom_right"]
 
@@ -33,7 +33,7 @@ def attention(
     precision: Literal["highest", "high", "medium"] | None = None,
     return_lse: bool = False,
     return_weights: bool = False,
-    statistics: Sequence[str] = (),
+    statistics: Sequence[str] | str = (),
 ) -> Any:
     """Scaled dot-product attention, ``softmax(scale · Q Kᵀ) V``, with everything that the kernels can do.
 
@@ -66,7 +66,7 @@ def attention(
             (``torch.backends.fp32_precision``, ``torch.set_float32_matmul_precision``), and is ``"highest"`` for
             arrays.
         return_lse, return_weights, statistics: additional results to return. Statistics are ``"mass"``, ``"entropy"``
-            and ``"top:8"`` (or another number of keys). They need no array of queries × keys.
+            and ``"top:8"`` (or another number of keys), one or several. They need no array of queries × keys.
 
     Returns:
         The output, (batch, heads, queries, value width). With additional results, an :class:`AttentionResult`. The
@@ -74,7 +74,7 @@ def attention(
 
     Raises:
         ValueError: shapes, lengths or values are invalid.
-        TypeError: an argument is not an array, or its element type is not supported.
+        TypeError: an argument is not an array or is a masked one, or its element type is not supported.
     """
     tensors = is_torch(query)
     of_library = _of("torch" if tensors else "_numpy")
@@ -84,14 +84,15 @@ def attention(
     _arrays.check_scale(scale)
     if not 0.0 <= dropout < 1.0:
         raise ValueError(f"dropout: expected a share from 0 to below 1, got {dropout}")
-    if isinstance(causal, bool):
-        raise TypeError('causal: expected "top_left", "bottom_right" or a number, got a bool: True in PyTorch is "top_left"')
-    statistics = tuple(statistics)
+    statistics = (statistics,) if isinstance(statistics, str) else tuple(statistics)
+    if seed is not None:
+        seed = check_least("seed", seed, 0)
+    check_unmasked("alibi", alibi)
     options = {
         "scale": None if scale is None else float(scale),
         "causal": causal is not None,
-        "diagonal": causal,
-        "window": None if window is None else tuple(window),
+        "diagonal": _diagonal(causal),
+        "window": _window(window),
         "softcap": None if softcap is None else float(softcap),
         "alibi": None if alibi is None else [float(slope) for slope in alibi],
         "key_lengths": _whole_numbers("key_lengths", key_lengths),
@@ -146,21 +147,39 @@ def _of(library: str) -> Any:
     return sys.modules.get(f"chumoku.{library}") or importlib.import_module(f"chumoku.{library}")
 
 
+def _diagonal(causal: Any) -> str | int | None:
+    if causal is None or isinstance(causal, str):
+        return causal
+    if isinstance(causal, bool):
+        raise TypeError('causal: expected "top_left", "bottom_right" or a number, got a bool: True in PyTorch is "top_left"')
+    diagonal = whole(causal)
+    if diagonal is None or not -1 << 63 <= diagonal < 1 << 63:
+        raise ValueError(f'causal: expected "top_left", "bottom_right" or a whole number, got {causal!r:.40}')
+    return diagonal
+
+
+def _window(window: Any) -> tuple[int | None, ...] | None:
+    if window is None:
+        return None
+    if not isinstance(window, (tuple, list)) or len(window) != 2:
+        raise ValueError(f"window: expected two numbers of keys, (left, right), got {window!r:.40}")
+    return tuple(None if n is None else check_least("window", n, 0) for n in window)
+
+
 def _whole_numbers(what: str, numbers: Any) -> list[int] | None:
     if numbers is None:
         return None
+    check_unmasked(what, numbers)
     if hasattr(numbers, "tolist"):
         numbers = numbers.tolist()
-    found = []
-    for n in numbers:
-        try:
-            whole = operator.index(n)
-        except TypeError:
-            whole = -1
-        if isinstance(n, bool) or whole < 0:
-            raise ValueError(f"{what}: expected whole numbers of at least 0, got {n!r}")
-        found.append(whole)
-    return found
+    if not hasattr(numbers, "__iter__"):
+        raise TypeError(f"{what}: expected a list of whole numbers, got {numbers!r:.40}")
+    return [check_least(what, n, 0) for n in numbers]
 
 
-__all__ = ["AttentionResult", "attention", "scaled_dot_product_attention"]
+def set_num_threads(threads: int) -> None:
+    """Sets the number of threads for calls, from 1 to 1024."""
+    _chumoku.set_num_threads(check_least("set_num_threads", threads, 0))
+
+
+__all__ = ["AttentionResult", "attention", "scaled_dot_product_attention", "set_num_threads"]

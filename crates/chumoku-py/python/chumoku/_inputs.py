@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from typing import Any, Mapping
 
 
@@ -16,7 +17,10 @@ def names_of(x: Any) -> list | None:
 
 
 def only_column(x: Any) -> Any:
-    """Returns the only column of a table or of an array of shape (n, 1). Returns everything else as it is."""
+    """Returns the only column of a table or of an array of shape (n, 1). Returns everything else as it is, except that
+    sparse matrices become arrays."""
+    if hasattr(x, "toarray"):
+        x = x.toarray()
     names = names_of(x)
     if names is not None and len(names) == 1:
         return x[names[0]]
@@ -28,6 +32,8 @@ def as_list(x: Any) -> list:
     """Converts texts or labels to a list, from lists, arrays, columns of tables, or tables with one column."""
     if isinstance(x, (str, bytes)):
         raise TypeError(f"expected several texts, got one {type(x).__name__}: put it into a list")
+    if isinstance(x, (set, frozenset)):
+        raise TypeError(f"expected a list or a column, got {type(x).__name__}, which has no order: make it a list")
     x = only_column(x)
     if names_of(x) is not None:
         raise TypeError(f"expected a list or a column, got a whole {type(x).__name__}: name one of its columns")
@@ -88,18 +94,26 @@ def is_none(x: Any) -> bool:
 
 
 def check_text(place: str, text: Any) -> None:
+    """Checks that a value is a text in Unicode."""
     if not isinstance(text, str):
         got = "nothing (None or NaN)" if is_none(text) else f"{type(text).__name__} {text!r:.40}"
         raise TypeError(f"{place}: expected a text, got {got}")
+    check_unicode(place, "text", text)
 
 
-def check_row(row: int, what: str, x: str) -> None:
-    if not x.strip():
-        raise ValueError(f"row {row}: expected some characters, got an empty {what}: leave such rows out")
+def check_unicode(place: str, what: str, x: str) -> None:
+    """Checks that a string can be encoded."""
     try:
         x.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"row {row}: expected a {what} in Unicode, got a lone surrogate: {x!a:.40}") from None
+        raise ValueError(f"{place}: expected a {what} in Unicode, got a lone surrogate: {x!a:.40}") from None
+
+
+def check_row(row: int, what: str, x: str) -> None:
+    """Checks that a text or a label is not empty, and in Unicode."""
+    if not x.strip():
+        raise ValueError(f"row {row}: expected some characters, got an empty {what}: leave such rows out")
+    check_unicode(f"row {row}", what, x)
 
 
 def check_as_many(texts: list, others: list, what: str) -> None:
@@ -107,12 +121,26 @@ def check_as_many(texts: list, others: list, what: str) -> None:
         raise ValueError(f"expected {what} for each of {len(texts)} texts, got {len(others)}")
 
 
+def whole(x: Any) -> int | None:
+    """Returns a whole number as a Python integer, or None for anything else, such as a boolean."""
+    try:
+        return None if isinstance(x, bool) else operator.index(x)
+    except TypeError:
+        return None
+
+
 def check_least(name: str, x: Any, least: int) -> int:
     """Returns a Python integer after checking that the number is whole and at least `least`."""
-    try:
-        whole = least - 1 if isinstance(x, bool) else operator.index(x)
-    except TypeError:
-        whole = least - 1
-    if not least <= whole < 1 << 64:
-        raise ValueError(f"{name}: expected a whole number from {least} on, got {x!r}")
-    return whole
+    number = whole(x)
+    if number is None or not least <= number < 1 << 64:
+        raise ValueError(f"{name}: expected a whole number from {least} on, got {x!r:.40}")
+    return number
+
+
+def with_rows(message: str, files: Mapping[Any, str]) -> str:
+    """Replaces temporary files in a message by the names of what they hold, and their lines by rows from 0."""
+    for file, name in files.items():
+        place = rf"(?:{re.escape(str(file))}|^{re.escape(name)}):(\d+)(?::\d+)?"
+        message = re.sub(place, lambda found: f"{name}: row {int(found[1]) - 1}", message)
+        message = message.replace(str(file), name)
+    return message

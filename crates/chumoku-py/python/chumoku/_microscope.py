@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
+import inspect
 import json
+import math
 import os
 import pathlib
 import zlib
-from typing import Any, Mapping
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
 
 from . import _chumoku, _files
 from ._estimator import Estimator
+from ._inputs import check_least, check_text
 from ._pages import Shown
+
+if TYPE_CHECKING:
+    from ._embedder import Embedder
+
+# Arguments of `count` that are no numbers, and numbers that may be 0.
+_NOT_NUMBERS = {"network", "bidirectional", "untied", "pre_norm", "bias"}
+_MAY_BE_ZERO = {"vocabulary", "target_vocabulary", "classes"}
 
 # Output formats by file extension.
 _FORMATS = {".txt": "text", ".md": "md", ".html": "html", ".tex": "latex", ".json": "json", ".xlsx": "xlsx"}
@@ -20,7 +31,9 @@ _FORMATS = {".txt": "text", ".md": "md", ".html": "html", ".tex": "latex", ".jso
 def _source(example: Any) -> tuple[str, str]:
     """Returns how a worked example is given (by name, as a file, or as JSON) and its value."""
     if isinstance(example, Mapping):
-        return "json", json.dumps(example, default=_plain)
+        text = json.dumps(example, default=_plain)
+        _check_finite("", json.loads(text))
+        return "json", text
     if isinstance(example, str) and example in _chumoku.example_names():
         return "name", example
     if isinstance(example, (str, os.PathLike)):
@@ -40,10 +53,42 @@ def _plain(x: Any) -> Any:
     raise TypeError(f"a worked example holds numbers, texts and arrays, got {type(x).__name__}")
 
 
+def _check_finite(place: str, x: Any) -> None:
+    """Checks the numbers of a worked example: JSON has no NaN and no infinities."""
+    if isinstance(x, dict):
+        for name, inner in x.items():
+            _check_finite(f"{place}.{name}" if place else name, inner)
+    elif isinstance(x, list):
+        for inner in x:
+            _check_finite(place, inner)
+    elif isinstance(x, float) and not math.isfinite(x):
+        raise ValueError(f"{place}: expected finite numbers, got {x}")
+
+
+@contextlib.contextmanager
+def _folder_of(model: Any) -> Iterator[pathlib.Path]:
+    """Provides the folder of a model: its path, or that of an estimator."""
+    if hasattr(model, "_as_folder"):
+        with model._as_folder() as folder:
+            yield folder
+    elif isinstance(model, (str, os.PathLike)):
+        yield pathlib.Path(model)
+    else:
+        raise TypeError(f"model: expected a model folder or a fitted estimator, got {type(model).__name__}")
+
+
+def _check_unused(function: Callable, given: dict[str, Any], reason: str) -> None:
+    """Raises ValueError for an argument that would have no effect."""
+    usual = inspect.signature(function).parameters
+    for name, x in given.items():
+        if x != usual[name].default:
+            raise ValueError(f"{name}: {reason}")
+
+
 def trace(
     example: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     *,
-    model: str | os.PathLike[str] | Estimator | None = None,
+    model: str | os.PathLike[str] | Estimator | Embedder | None = None,
     text: str | tuple[str, str] | None = None,
     target: str | None = None,
     part: str = "cross",
@@ -61,7 +106,7 @@ def trace(
         example: the name of a built-in example, a file, or a dictionary with the content of such a file. Its matrices
             may be arrays.
         model: a model folder, trained here or published, or a fitted estimator. ``text`` is then its input; for a pair
-            model, a tuple of two texts.
+            model, a tuple of two texts. An example needs neither ``text``, ``target``, ``part`` nor ``layer``.
         target: for a translator, the translation; by default its own. For a classifier with ``backward``, the class
             whose loss is used; by default the predicted one.
         part: for a translator: ``"encoder"``, ``"decoder"`` or ``"cross"``.
@@ -69,22 +114,28 @@ def trace(
         backward: continue to the loss, its gradient with respect to each matrix, and a step of AdamW.
 
     Raises:
-        ValueError: there is no such example, layer or head, or the numbers are inconsistent.
+        ValueError: there is no such example, layer or head, or the numbers are inconsistent or not finite. Or an
+            argument has no effect.
     """
     if (example is None) == (model is None):
         raise TypeError("expected a worked example, or model=… and text=…")
+    head, layer = check_least("head", head, 1), None if layer is None else check_least("layer", layer, 1)
     if model is None:
+        given = {"text": text, "target": target, "part": part, "layer": layer}
+        _check_unused(trace, given, "applies to a model only: leave it out for a worked example, or give model=…")
         return _trace_example(*_source(example), head, bool(backward))
+    for what, given in (("text", text), ("target", target)):
+        for one in given if isinstance(given, (tuple, list)) else (given,):
+            if isinstance(one, str):
+                check_text(what, one)
     if isinstance(text, (tuple, list)) and len(text) == 2 and all(isinstance(one, str) for one in text):
         text = _chumoku.joined(*text)
     if not isinstance(text, str):
         raise TypeError(f"text: expected the text that the model reads, or both as a tuple, got {type(text).__name__}")
     if part not in ("encoder", "decoder", "cross"):
         raise ValueError(f"part: expected one of encoder, decoder, cross, got {part!r}")
-    if isinstance(model, Estimator):
-        with model._as_folder() as folder:
-            return Trace(_chumoku.Trace.of_model(folder, text, target, part, layer, head, bool(backward)))
-    return Trace(_chumoku.Trace.of_model(pathlib.Path(model), text, target, part, layer, head, bool(backward)))
+    with _folder_of(model) as folder:
+        return Trace(_chumoku.Trace.of_model(folder, text, target, part, layer, head, bool(backward)))
 
 
 def _trace_example(source: str, given: str, head: int, backward: bool, name: str | None = None) -> Trace:
@@ -276,7 +327,7 @@ class Check:
 def count(
     network: str = "transformer",
     *,
-    model: str | os.PathLike[str] | Estimator | None = None,
+    model: str | os.PathLike[str] | Estimator | Embedder | None = None,
     batch: int | None = None,
     length: int | None = None,
     target_length: int | None = None,
@@ -305,7 +356,8 @@ def count(
 
     Args:
         network: ``"attention"``, ``"transformer"``, ``"decoder"``, ``"encoder-decoder"``, ``"rnn"``, ``"lstm"`` or ``"gru"``.
-        model: a model folder or a fitted estimator whose sizes are used.
+        model: a model folder or a fitted estimator whose sizes are used; only ``batch``, ``length`` and
+            ``target_length`` can be given with it.
         batch, length, target_length: the number of sequences, and the number of tokens of each.
         keys: the number of keys; only for attention.
         width, heads, key_heads, head_width, feed_forward, layers, decoder_layers: the sizes of the network.
@@ -314,13 +366,20 @@ def count(
         untied: the output layer has its own matrix instead of the embedding's.
 
     Raises:
-        ValueError: a network of these sizes is not possible.
+        ValueError: a network of these sizes is not possible, or an argument has no effect.
     """
     sizes = {name: x for name, x in locals().items() if name != "model"}
-    if isinstance(model, Estimator):
-        with model._as_folder() as folder:
-            return Count(*_chumoku.count(sizes | {"model": folder}))
-    return Count(*_chumoku.count(sizes | {"model": model}))
+    if not isinstance(network, str):
+        raise TypeError(f"network: expected a text, got {type(network).__name__} {network!r:.40}")
+    for name, x in sizes.items():
+        if x is not None and name not in _NOT_NUMBERS:
+            sizes[name] = check_least(name, x, 0 if name in _MAY_BE_ZERO else 1)
+    if model is None:
+        return Count(*_chumoku.count(sizes | {"model": None}))
+    own = {name: x for name, x in sizes.items() if name not in ("batch", "length", "target_length")}
+    _check_unused(count, own, "cannot be combined with model, which has its own")
+    with _folder_of(model) as folder:
+        return Count(*_chumoku.count(sizes | {"model": folder}))
 
 
 class Count:

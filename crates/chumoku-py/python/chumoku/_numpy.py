@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from . import _chumoku
@@ -117,13 +118,19 @@ def scaled_dot_product_attention(
         raise ValueError(f"attn_mask: expected bool, float32 or {q.dtype} as of query, got {mask.dtype}")
     if mask is not None and rank > 4:
         mask = numpy.broadcast_to(mask, shape[:-1] + (k.shape[-2],))
-        mask = mask.reshape(-1, *mask.shape[-3:])
+        mask = _as_batch(mask)
     # Missing leading axes count as 1. With three axes, the first is the head axis.
     if rank < 4:
         q, k, v = (x.reshape((1,) * (4 - rank) + x.shape) for x in (q, k, v))
     elif rank > 4:
-        q, k, v = (x.reshape(-1, *x.shape[-3:]) for x in (q, k, v))
+        q, k, v = map(_as_batch, (q, k, v))
     out = of_four(
         q, k, v, mask=mask, dropout=dropout_p, causal="top_left" if is_causal else None, scale=scale
     )
     return like(query, out.reshape(shape[:-1] + (v.shape[-1],)))
+
+
+def _as_batch(x: Any) -> Any:
+    """Joins all axes before the last three."""
+    # (A size of -1 is ambiguous if another one is 0.)
+    return x.reshape(math.prod(x.shape[:-3]), *x.shape[-3:])

@@ -167,6 +167,8 @@ class Predictor(Estimator):
         settings = self.settings
         if isinstance(settings, Mapping):
             settings = ",".join(f"{name}={x}" for name, x in settings.items())
+        if settings is not None and not isinstance(settings, str):
+            raise TypeError(f'settings: expected a text such as "dropout=0.2,words=2" or a dictionary, got {settings!r:.40}')
         return {"columns": feature_columns(self.columns), "folds": self.folds, "settings": settings or None}
 
     def __sklearn_tags__(self) -> Any:

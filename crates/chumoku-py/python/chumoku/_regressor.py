@@ -7,7 +7,8 @@ import math
 import pathlib
 from typing import Any, Iterable
 
-from ._inputs import as_list, check_as_many, check_rows
+from ._inputs import check_as_many, check_rows
+from ._labels import labels_of
 from ._predictor import MIN_ROWS, Predictor, chunks, weighted, weights_of
 
 
@@ -57,7 +58,7 @@ class TextRegressor(Predictor):
             KeyboardInterrupt: on Ctrl-C, after saving the best model so far; with ``out`` a later fit can ``resume``.
         """
         self._forget()
-        table, numbers = self._rows(X), as_list(y)
+        table, numbers = self._rows(X), labels_of(y)
         texts, pairs = table.texts, table.pairs
         check_as_many(texts, numbers, "a number")
         if len(texts) < (MIN_ROWS if old is None else 1):
@@ -66,7 +67,7 @@ class TextRegressor(Predictor):
         numbers = [_number(row, x) for row, x in enumerate(numbers)]
         table, numbers, weights = weighted(table, numbers, sample_weight)
         rows = self._written(table, ({"number": x} for x in numbers))
-        before = self._old_rows(old, pairs, "number", as_list, lambda _, y: [{"number": _number(row, x)} for row, x in enumerate(y)])
+        before = self._old_rows(old, pairs, "number", labels_of, lambda _, y: [{"number": _number(row, x)} for row, x in enumerate(y)])
         try:
             self._train(self.model, rows, task="number", pairs=pairs, old=before, sample_weight=weights, **self._of_run())
         except BaseException:
@@ -116,7 +117,7 @@ class TextRegressor(Predictor):
         """
         import numpy
 
-        truth = numpy.asarray([_number(row, x) for row, x in enumerate(as_list(y))], float)
+        truth = numpy.asarray([_number(row, x) for row, x in enumerate(labels_of(y))], float)
         found = self.predict(X)
         check_as_many(found, truth, "a number")  # type: ignore[arg-type]
         if len(truth) < 2:
@@ -150,12 +151,15 @@ class TextRegressor(Predictor):
 
 
 def _number(row: int, x: Any) -> float:
-    if isinstance(x, (str, bytes)):
+    # (A time of NumPy converts to its number of nanoseconds.)
+    if isinstance(x, (str, bytes)) or type(x).__name__ in ("datetime64", "timedelta64"):
         raise TypeError(f"row {row}: expected a number, got {type(x).__name__} {x!r:.40}")
     try:
         number = float(x)
     except (TypeError, ValueError):
         raise TypeError(f"row {row}: expected a number, got {type(x).__name__} {x!r:.40}") from None
+    except OverflowError:
+        raise ValueError(f"row {row}: expected a finite number, got one beyond the range of float64") from None
     if not math.isfinite(number):
         raise ValueError(f"row {row}: expected a finite number, got {number}")
     return number

@@ -66,6 +66,8 @@ def read(x: Any, columns: Iterable[str], text: Any) -> Rows:
         column = labels_of(x[name])
         check_as_many(texts[0], column, f"a value of column {name!r}")
         values.append(_cells(column))
+        for row, cell in enumerate(values[-1]):
+            check_text(f"row {row}, column {name!r}", cell)
     pairs = len(of_text) == 2
     cells = [list(row) for row in zip(*values)] if values else [[] for _ in texts[0]]
     return Rows(list(zip(*texts)) if pairs else texts[0], pairs, cells)

@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from . import _chumoku
 from ._estimator import Estimator
-from ._inputs import as_list, check_as_many, check_row, is_none, rows_of
+from ._inputs import as_list, check_as_many, check_row, check_text, is_none, rows_of
 from ._pages import Shown, coloured
 from ._predictor import MIN_ROWS, chunks
 
@@ -207,16 +207,22 @@ class TextTagger(Estimator):
         model = self._fitted()
         if not isinstance(text, str):
             raise TypeError(f"expected one text, got {type(text).__name__}")
+        for given in (text,) if patch is None else (text, patch):
+            check_text("explain", given)
         requested = None if span is None else _requested_span(span, len(text))
         return SpanExplanation(model.explain(text, requested, type(self).__name__, (patch, align, lens)))
 
     def score(self, X: Iterable[str], y: Iterable[Any]) -> float:
-        """F1 over all spans, as seqeval computes it: a span counts if its boundaries and its label are right."""
-        spans = as_list(y)
-        found = self.predict(X)
-        check_as_many(found, spans, "a list of spans")
-        truth = [_spans(row, given) for row, given in enumerate(spans)]
-        return _chumoku.span_f1(truth, [[span[:3] for span in row] for row in found])
+        """F1 over all spans, as seqeval computes it: a span counts if its boundaries and its label are right.
+
+        Raises:
+            TypeError: a row is not a text, or a span has an unsupported form.
+            ValueError: a text is empty, or a span lies outside its text or overlaps another.
+        """
+        self._fitted()
+        rows = _written(X, y)
+        found = self.predict([row["text"] for row in rows])
+        return _chumoku.span_f1([row["spans"] for row in rows], [[span[:3] for span in row] for row in found])
 
     def _open(self, folder: pathlib.Path) -> Any:
         model = _chumoku.Tagger.load(folder)
