@@ -308,8 +308,8 @@ pub(crate) fn is_array(head: &str, whole: bool, is_json_name: bool) -> bool {
     let Some(array) = text.strip_prefix('[').or_else(|| wrapped_array(text)) else { return false };
     let is_rows =
         |value: &Value| value.as_array().is_some_and(|items| items.iter().all(Value::is_object) && !items.is_empty());
-    // An object on a line is a row, unless it holds only one array, one array of rows beside values that are no texts, or
-    // several arrays of rows.
+    // An object on a line is a row, unless it holds a single array, or several arrays of rows. Beside one array of rows,
+    // it may hold values that are no texts.
     let is_one_line = |value: &Value| {
         let is_wrapper = |object: &Map<String, Value>| {
             let (rows, others): (Vec<_>, Vec<_>) = object.iter().partition(|(_, value)| is_rows(value));

@@ -129,7 +129,7 @@ pub struct PointGroups {
     grouped: usize,
     has_small_integers: bool,
     has_units: bool,
-    /// Whether a decimal comma or point was seen.
+    /// True if there was a decimal comma, and if there was a decimal point.
     has_decimal: [bool; 2],
 }
 
