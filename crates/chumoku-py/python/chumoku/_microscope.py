@@ -121,8 +121,8 @@ def trace(
         raise TypeError("expected a worked example, or model=… and text=…")
     head, layer = check_least("head", head, 1), None if layer is None else check_least("layer", layer, 1)
     if model is None:
-        given = {"text": text, "target": target, "part": part, "layer": layer}
-        _check_unused(trace, given, "applies to a model only: leave it out for a worked example, or give model=…")
+        for_models = {"text": text, "target": target, "part": part, "layer": layer}
+        _check_unused(trace, for_models, "applies to a model only: leave it out for a worked example, or give model=…")
         return _trace_example(*_source(example), head, bool(backward))
     for what, given in (("text", text), ("target", target)):
         for one in given if isinstance(given, (tuple, list)) else (given,):
