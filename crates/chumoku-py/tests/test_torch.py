@@ -155,7 +155,7 @@ def test_values_of_another_width(door):
     check(door, numbers(2, 3, 20, 8, seed=1), numbers(2, 3, 20, 8, seed=2), numbers(2, 3, 20, 24, seed=3))
 
 
-@pytest.mark.parametrize("shape", [(0, 2, 4, 8), (2, 2, 0, 8)])
+@pytest.mark.parametrize("shape", [(0, 2, 4, 8), (2, 2, 0, 8), (2, 2, 3, 0, 8)])
 def test_empty_tensors(door, shape):
     q = numbers(*shape).requires_grad_()
     y = door(q, q, q)

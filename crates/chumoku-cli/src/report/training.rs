@@ -44,24 +44,26 @@ pub(crate) fn this_model() -> &'static str {
 
 /// Returns the heading of the scores: the rows they were measured on.
 pub(crate) fn scored_on_heading(metrics: &serde_json::Value, rows: usize) -> String {
-    let (count, noun) = (format_thousands(rows), if rows == 1 { "row" } else { "rows" });
+    let (count, noun) = (format_thousands(rows), lang().pick(if rows == 1 { "row" } else { "rows" }, "行"));
     match metrics["scored_on"].as_str() {
         Some("test") if metrics["leaked_rows"] == rows => tr!(
             "On {count} test {noun}, also in the training data (the scores are no estimate for\nnew texts):",
-            "テストデータ {count} 行での結果（すべて学習データにもあるため、新しいテキストに\nついては何も分かりません）:"
+            "テストデータ {count} {noun}での結果（すべて学習データにもあるため、新しいテキストに\nついては何も分かりません）:"
         ),
         Some("test") if let Some(leaked) = metrics["leaked_rows"].as_u64() => tr!(
             "On {count} test {noun}, {leaked} of them also in the training data:",
-            "テストデータ {count} 行（うち {leaked} 行は学習データにもあります）での結果:"
+            "テストデータ {count} {noun}（うち {leaked} 行は学習データにもあります）での結果:"
         ),
-        Some("test") => tr!("On {count} test {noun}, not used in training:", "学習に使っていない {count} 行での結果:"),
+        Some("test") => {
+            tr!("On {count} test {noun}, not used in training:", "学習に使っていない {count} {noun}での結果:")
+        }
         Some("valid") => tr!(
             "On {count} validation {noun} (no test rows: the scores are optimistic):",
-            "検証データ {count} 行での結果（テスト用の行がないため、楽観的な値です）:"
+            "検証データ {count} {noun}での結果（テスト用の行がないため、楽観的な値です）:"
         ),
         _ => tr!(
             "On {count} training {noun} (no other rows: the scores are no estimate for new texts):",
-            "学習データ {count} 行での結果（ほかに行がないため、新しいテキストについては\n何も分かりません）:"
+            "学習データ {count} {noun}での結果（ほかに行がないため、新しいテキストについては\n何も分かりません）:"
         ),
     }
 }

@@ -59,6 +59,9 @@ fn texts_pass_the_bottleneck_and_come_back() {
     assert!(codes[0] == codes[2] && codes[0] != codes[1], "{codes:?}");
     let nearest = place.run(&["nearest", "wide", "--corpus", "numbers.txt", two, "--top", "1"]).assert_success();
     assert!(nearest.stdout.contains(two), "{}", nearest.stdout);
+    let piped = ["nearest", "wide", "--corpus", "-", two, "--top", "1"];
+    let piped = place.run_with_input(place.read("numbers.txt").as_bytes(), &piped).assert_success();
+    assert_eq!(piped.stdout, nearest.stdout);
 
     // Scores of a file.
     place.write("test.txt", format!("{one}\n{two}\n"));

@@ -24,6 +24,9 @@ fn errors_are_grouped_by_the_words_that_caused_them() {
     trained(&place);
     let found = place.run(&["explain", "model", "--errors", "test.csv", "--json", "-"]).assert_success().json();
     assert_eq!((&found["rows"], &found["wrong"]), (&6.into(), &4.into()), "{found}");
+    let test = place.read("test.csv");
+    let piped = place.run_with_input(test.as_bytes(), &["explain", "model", "--errors", "-", "--json", "-"]);
+    assert_eq!(piped.assert_success().json()["errors"], found["errors"]);
     let errors = found["errors"].as_array().unwrap();
     let p: Vec<f64> = errors.iter().map(|error| error["probability"].as_f64().unwrap()).collect();
     assert!(p.len() == 4 && p.is_sorted_by(|a, b| a >= b) && p[3] > 0.5, "{p:?}");

@@ -224,10 +224,12 @@ fn the_score_without_leaked_test_rows_is_also_reported() {
                 place.run(&[&files[..], &["--task", task, "--label", label], how, model].concat()).assert_success();
             let metrics = place.json("model/metrics.json");
             assert!(run.stderr.contains("50 of 200 test rows"), "{run:#?}");
+            assert!(run.stdout.contains("On 200 test rows, 50 of them also in the training data:"), "{run:#?}");
             assert!(run.stdout.contains("  without 50 leaked rows"), "{run:#?}");
             let eval = [&["eval", "model", "unseen.tsv", "--label", label, "--json"], how].concat();
             let eval = place.run(&eval).assert_success().json();
             assert_eq!((&metrics["unseen"]["rows"], &eval["rows"]), (&150.into(), &150.into()));
+            assert_eq!(metrics["leaked_rows"], 50);
             assert_eq!(metrics["unseen"][key], eval["scores"][key], "{task}");
             assert!(place.read("model/README.md").contains("The texts of 50 test rows are also in the training data"));
         }
@@ -236,6 +238,10 @@ fn the_score_without_leaked_test_rows_is_also_reported() {
         .run(&["train", "train.tsv", "--test", "unseen.tsv", "--label", "label", "--model", "ngrams", "--out", "clean"])
         .assert_success();
     assert!(place.json("clean/metrics.json")["unseen"].is_null());
+    let args = ["train", "train.tsv", "--test", "train.tsv", "--label", "label", "--model", "ngrams", "--out", "same"];
+    let run = place.run(&args).assert_success();
+    assert!(run.stdout.contains("On 500 test rows, also in the training data (the scores are no estimate"), "{run:#?}");
+    assert!(place.json("same/metrics.json")["unseen"].is_null());
 }
 
 /// If the test rows break a promise of `--abstain`, the report says so next to the figure.

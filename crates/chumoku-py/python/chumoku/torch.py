@@ -176,12 +176,12 @@ def _as_rank_4(query, key, value, mask, rank, enable_gqa):
     q, k, v = (x.expand(*leading, *x.shape[-inner:]) for x in (q, k, v))
     shape = q.shape[:-1]
     if mask is not None and rank > 4:
-        mask = mask.expand(*shape, k.shape[-2]).reshape(-1, *shape[-2:], k.shape[-2])
+        mask = mask.expand(*shape, k.shape[-2]).flatten(0, -4)
     # Missing leading axes count as 1. With three axes, the first is the head axis.
     if rank < 4:
         q, k, v = (x.reshape((1,) * (4 - rank) + tuple(x.shape)) for x in (q, k, v))
     elif rank > 4:
-        q, k, v = (x.reshape(-1, *x.shape[-3:]) for x in (q, k, v))
+        q, k, v = (x.flatten(0, -4) for x in (q, k, v))
     return q, k, v, mask, shape
 
 

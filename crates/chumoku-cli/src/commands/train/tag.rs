@@ -70,7 +70,8 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
         write!(out, "{}", spans::kind_table(&outcome.test))?;
         write!(out, "{}", format_changes(&outcome.metrics["further"]))?;
         let place = shell_quoted(&place.display().to_string());
-        writeln!(out, "\n{}\n  chumoku predict {place} \"…\"", lang().pick("Next:", "次にできること:"))?;
+        writeln!(out, "\n{}", tr!("Next:", "次にできること:"))?;
+        writeln!(out, "  chumoku predict {place} \"…\"")?;
         writeln!(out, "  chumoku explain {place} \"…\"")?;
         Ok(())
     })
