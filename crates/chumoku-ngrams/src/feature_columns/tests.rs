@@ -114,6 +114,22 @@ fn day_first_dates_are_detected_from_the_rows() {
     assert!(open.notes[0].contains("month/day/year"), "{:?}", open.notes);
 }
 
+/// A model remembers what a point means, since a single value does not show it.
+#[test]
+fn points_that_separate_thousands_are_remembered() {
+    let prices: Vec<String> = (1..40).map(|i| format!("{i}.{}", 100 + 17 * i)).chain(["800".to_owned()]).collect();
+    let prices: Vec<&str> = prices.iter().map(String::as_str).collect();
+    let column = fitted_column(&prices);
+    let written = serde_json::to_string(&column).unwrap();
+    for column in [&column, &serde_json::from_str(&written).unwrap()] {
+        assert_eq!(column.parse("1.234"), ColumnValue::Number(1234.0));
+        assert_eq!(column.parse("1.234,5"), ColumnValue::Number(1234.5));
+    }
+    let decimals = fitted_column(&["1.234", "2.5", "800"]);
+    assert_eq!(decimals.parse("1.234"), ColumnValue::Number(1.234));
+    assert!(!serde_json::to_string(&decimals).unwrap().contains("point_groups"));
+}
+
 #[test]
 fn numbers_with_separators_are_parsed() {
     let column = fitted_column(&["1,200", "900", "3,000"]);

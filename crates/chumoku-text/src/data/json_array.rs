@@ -6,12 +6,12 @@
 use serde_json::{Map, Value};
 
 use super::decode::guess_encoding;
-use super::error::{DataError, SourceLocation};
+use super::error::{ColumnRole, DataError, SourceLocation};
 use super::json_lines::{error_detail, json_type_name};
 use super::limits::MAX_ROW_BYTES;
 use super::lines::{BytePosition, LineReader, column_at};
 use super::record::{Record, value_to_text};
-use super::schema_inference::names::is_text_name;
+use super::schema_inference::names::role_of_name;
 use super::width::RowWidth;
 use crate::lang::lang;
 use crate::lang::wording::{join_names, quote};
@@ -313,8 +313,8 @@ pub(crate) fn is_array(head: &str, whole: bool, is_json_name: bool) -> bool {
     let is_one_line = |value: &Value| {
         let is_wrapper = |object: &Map<String, Value>| {
             let (rows, others): (Vec<_>, Vec<_>) = object.iter().partition(|(_, value)| is_rows(value));
-            rows.len() > 1
-                || rows.len() == 1 && others.iter().all(|(name, value)| !is_text_name(name) && !value.is_array())
+            let is_text = |name: &str| role_of_name(name) == Some(ColumnRole::Text);
+            rows.len() > 1 || rows.len() == 1 && others.iter().all(|(name, value)| !is_text(name) && !value.is_array())
         };
         value.as_object().is_none_or(|object| object.len() == 1 || is_wrapper(object))
     };

@@ -46,8 +46,9 @@ fn other_json_is_not_read_as_an_array() {
     let jsonl = "{\"labels\":[\"a\"],\"text\":\"x\"}\n{\"labels\":[\"b\"],\"text\":\"y\"}\n";
     let row = "{\"text\":\"東京です\",\"spans\":[{\"start\":0,\"end\":2,\"label\":\"place\"}]}\n";
     for name in ["a.json", "a.jsonl", "a"] {
-        assert!(about(name, jsonl).1.starts_with(&format!("{name}: JSONL")), "{name}");
-        assert!(about(name, row).1.starts_with(&format!("{name}: JSONL")), "{name}");
+        for content in [jsonl, row, &row.replace("text", "Text")] {
+            assert!(about(name, content).1.starts_with(&format!("{name}: JSONL")), "{name}: {content}");
+        }
     }
     for text in ["[Chorus] la la\n[Verse] lo lo\n", "[1] a note\n", "[\"quoted\" words]\n"] {
         assert!(about("a.txt", text).1.starts_with("a.txt: plain text"), "{text}");
