@@ -40,7 +40,7 @@ def test_notebook_outputs(outputs):
 
 
 def test_the_page_opens_in_a_browser(outputs, tmp_path):
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    browser = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
         pytest.skip("no Chromium here, so the page of a notebook was not opened")
     shown = outputs[2]["text/html"]

@@ -1,6 +1,6 @@
 //! Unwritable output folders are reported early or when writing fails, and no existing file is lost.
 
-use crate::common::{HoldPoint, Run, TestDir, csv, reviews, sha256};
+use crate::common::{HoldPoint, Run, SMALL, TestDir, csv, reviews, sha256};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -108,8 +108,8 @@ fn a_read_only_folder() {
 #[test]
 fn a_full_disk_loses_neither_the_old_model_nor_the_run() {
     let place = TestDir::new();
-    place.train_small("whole", &["--epochs", "4"]);
-    place.train_small("old", &["--epochs", "1", "--seed", "1"]);
+    place.train_small("whole", &[&["--epochs", "4"], &SMALL[..]].concat());
+    place.train_small("old", &[&["--epochs", "1", "--seed", "1"], &SMALL[..]].concat());
     fs::remove_dir_all(place.path("old/checkpoints")).unwrap();
     let bytes = |path: PathBuf| fs::metadata(path).unwrap().len();
     let whole = place.path("whole");
@@ -124,7 +124,7 @@ fn a_full_disk_loses_neither_the_old_model_nor_the_run() {
         let Some(disk) = SmallDisk::new(&place, &name, &format!("size={size}")) else { return };
         let out = format!("{name}/old");
         place.copy_folder(&place.path("old"), &out);
-        let args = ["train", "reviews.csv", "--out", &out, "--epochs", "4", "--force"];
+        let args = [&["train", "reviews.csv", "--out", &out, "--epochs", "4", "--force"], &SMALL[..]].concat();
         let run = place.run(&args);
         if run.code == 0 {
             // Two checkpoints are kept, so the last size may suffice.
@@ -190,13 +190,13 @@ fn two_together(place: &TestDir, args: &[&str]) -> [Run; 2] {
 #[test]
 fn two_runs_never_write_to_one_folder() {
     let place = TestDir::new();
-    place.train_small("whole", &["--epochs", "3"]);
+    place.train_small("whole", &[&["--epochs", "3"], &SMALL[..]].concat());
     let weights = |out: &str| sha256(&place.path(out).join("model.safetensors"));
     for (round, flags) in
         [&["--epochs", "3"][..], &["--epochs", "3", "--resume"], &["--epochs", "3", "--force"]].into_iter().enumerate()
     {
         let out = if round == 1 { "resumed" } else { "fresh" };
-        let args = [&["train", "reviews.csv", "--out", out], flags].concat();
+        let args = [&["train", "reviews.csv", "--out", out], flags, &SMALL].concat();
         let runs = two_at_once(&place, &args);
         assert_eq!(runs.each_ref().map(|run| run.code), [0, 2], "{runs:#?}");
         assert!(runs[1].assert_one_error(&[out]).contains("another run"), "{runs:#?}");
@@ -204,14 +204,15 @@ fn two_runs_never_write_to_one_folder() {
         assert_eq!(place.file_names(out), place.file_names("whole"));
     }
     // Both start at the same time. One is rejected, since the other is running or, on some machines, has finished.
-    let mut runs = two_together(&place, &["train", "reviews.csv", "--epochs", "3", "--out", "race"]);
+    let args = [&["train", "reviews.csv", "--epochs", "3"], &SMALL[..]].concat();
+    let mut runs = two_together(&place, &[&args[..], &["--out", "race"]].concat());
     runs.sort_by_key(|run| run.code);
     assert_eq!(runs.each_ref().map(|run| run.code), [0, 2], "{runs:#?}");
     let refused = runs[1].assert_one_error(&["race"]);
     assert!(refused.contains("another run") || refused.contains("finished model"), "{refused}");
     assert_eq!(weights("race"), weights("whole"));
     // Without a name, each gets its own folder.
-    let runs = two_together(&place, &["train", "reviews.csv", "--epochs", "3"]);
+    let runs = two_together(&place, &args);
     assert!(runs.iter().all(|run| run.code == 0), "{runs:#?}");
     assert_eq!([weights("chumoku-model"), weights("chumoku-model-2")], [weights("whole"), weights("whole")]);
 }
@@ -219,8 +220,8 @@ fn two_runs_never_write_to_one_folder() {
 #[test]
 fn a_killed_run_leaves_no_lock() {
     let place = TestDir::new();
-    place.train_small("whole", &["--epochs", "3"]);
-    let args = ["train", "reviews.csv", "--out", "model", "--epochs", "3"];
+    place.train_small("whole", &[&["--epochs", "3"], &SMALL[..]].concat());
+    let args = [&["train", "reviews.csv", "--out", "model", "--epochs", "3"], &SMALL[..]].concat();
     assert!(place.run_killed_at("step:1", &args) && place.path("model/.chumoku-lock").exists());
     place.run(&[&args[..], &["--resume"]].concat()).assert_success();
     assert_eq!(place.file_names("model"), place.file_names("whole"));

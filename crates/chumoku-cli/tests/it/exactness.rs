@@ -1,7 +1,7 @@
 //! The same seed gives the same bytes: with any number of threads, run again, killed, interrupted, or resumed from a
 //! damaged folder.
 
-use crate::common::{HoldPoint, Run, TestDir, csv, reviews, sha256};
+use crate::common::{HoldPoint, Run, SMALL, TestDir, csv, reviews, sha256};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -23,6 +23,11 @@ fn weights(place: &TestDir, out: &str) -> String {
 
 fn train(place: &TestDir, out: &str, more: &[&str]) -> Run {
     place.run(&[&["train", "reviews.csv", "--out", out], more].concat())
+}
+
+/// Trains a small network.
+fn train_small(place: &TestDir, out: &str, more: &[&str]) -> Run {
+    train(place, out, &[&SMALL[..], more].concat())
 }
 
 /// Checkpoints, oldest first.
@@ -125,7 +130,7 @@ fn every_task_supports_micro_batches() {
 #[test]
 fn a_killed_run_with_micro_batches_resumes_on_other_threads() {
     let place = place();
-    let settings = ["--epochs", "3", "--parts", "3"];
+    let settings = [&["--epochs", "3", "--parts", "3"], &SMALL[..]].concat();
     train(&place, "whole", &[&settings[..], &["--threads", "1"]].concat()).assert_success();
     place.run_despite_kills(&[&["train", "reviews.csv", "--out", "killed", "--threads", "4"], &settings[..]].concat());
     assert_eq!(weights(&place, "killed"), weights(&place, "whole"));
@@ -168,7 +173,7 @@ fn a_repeatedly_killed_recurrent_run_ends_with_the_same_bytes() {
 
 fn check_resume_after_kills(model: &str) {
     let place = place();
-    let settings = ["--model", model, "--epochs", "4", "--seed", "3"];
+    let settings = [&["--model", model, "--epochs", "4", "--seed", "3"], &SMALL[..]].concat();
     train(&place, "whole", &settings).assert_success();
     let lines = |out: &str| place.read(&format!("{out}/log.jsonl")).lines().count();
     let check = |out: &str, killed_at: &str| {
@@ -199,14 +204,15 @@ fn check_resume_after_kills(model: &str) {
 #[test]
 fn a_model_is_replaced_atomically_despite_kills() {
     let place = place();
-    train(&place, "old", &["--epochs", "2", "--seed", "1"]).assert_success();
-    train(&place, "new", &["--epochs", "3", "--seed", "2"]).assert_success();
+    train_small(&place, "old", &["--epochs", "2", "--seed", "1"]).assert_success();
+    train_small(&place, "new", &["--epochs", "3", "--seed", "2"]).assert_success();
     // The prediction of the whole folder: weights, configuration and tokenizer together.
     let answer =
         |out: &str| place.run(&["predict", out, "A fine day, and good food.", "--json"]).assert_success().stdout;
     let answers = ["old", "new"].map(answer);
     assert_ne!(answers[0], answers[1]);
     let args = ["train", "reviews.csv", "--out", "old", "--epochs", "3", "--seed", "2", "--force"];
+    let args = [&args, &SMALL[..]].concat();
     let is_killed_at = |point: &str| {
         // With --force, a run without a checkpoint starts again; a run with one continues with --resume.
         let has_begun = chumoku::has_checkpoints(&place.path("old/.chumoku-next"));
@@ -256,7 +262,7 @@ fn resume_advice(run: &Run) -> &str {
 #[test]
 fn ctrl_c_leaves_a_working_model_and_the_resume_command() {
     let place = place();
-    let settings = ["--epochs", "4", "--seed", "9"];
+    let settings = [&["--epochs", "4", "--seed", "9"], &SMALL[..]].concat();
     train(&place, "whole", &settings).assert_success();
     let args = [&["train", "reviews.csv", "--out", "my model"], &settings[..]].concat();
     let run = run_interrupted(&place, &args, "evaluated:2");
@@ -279,10 +285,11 @@ fn ctrl_c_leaves_a_working_model_and_the_resume_command() {
 #[test]
 fn ctrl_c_while_replacing_keeps_the_old_model_until_the_new_one_is_done() {
     let place = place();
-    train(&place, "model", &["--epochs", "1"]).assert_success();
+    train_small(&place, "model", &["--epochs", "1"]).assert_success();
     let old = weights(&place, "model");
-    train(&place, "whole", &["--epochs", "3", "--seed", "4"]).assert_success();
+    train_small(&place, "whole", &["--epochs", "3", "--seed", "4"]).assert_success();
     let args = ["train", "reviews.csv", "--out", "model", "--epochs", "3", "--seed", "4", "--force"];
+    let args = [&args, &SMALL[..]].concat();
     let run = run_interrupted(&place, &args, "evaluated:1");
     assert_eq!(run.code, 130, "{run:#?}");
     assert_eq!(weights(&place, "model"), old);
@@ -295,7 +302,7 @@ fn ctrl_c_while_replacing_keeps_the_old_model_until_the_new_one_is_done() {
 #[test]
 fn a_damaged_checkpoint_is_reported_and_the_previous_one_used() {
     let place = place();
-    train(&place, "whole", &["--epochs", "4"]).assert_success();
+    train_small(&place, "whole", &["--epochs", "4"]).assert_success();
     type DamageFile = fn(&Path);
     let damages: [(&str, DamageFile); 4] = [
         ("flipped bit", |path| change(&path.join("state.safetensors"), |bytes| bytes[100_000] ^= 1)),
@@ -308,7 +315,7 @@ fn a_damaged_checkpoint_is_reported_and_the_previous_one_used() {
         fs::remove_file(place.path(name).join(WEIGHTS)).unwrap();
         let [before, newest] = &checkpoints(&place, name)[..] else { panic!("two checkpoints are kept") };
         damage(newest);
-        let run = train(&place, name, &["--epochs", "4", "--resume"]).assert_success();
+        let run = train_small(&place, name, &["--epochs", "4", "--resume"]).assert_success();
         let line = run.stderr.lines().find(|line| line.contains("damaged checkpoint")).unwrap_or_default();
         assert!(line.contains(newest.file_name().unwrap().to_str().unwrap()), "{run:#?}");
         let step: u64 = before.file_name().unwrap().to_str().unwrap()[5..].parse().unwrap();
@@ -318,10 +325,9 @@ fn a_damaged_checkpoint_is_reported_and_the_previous_one_used() {
         // Without any valid checkpoint, the run cannot resume, and nothing is deleted.
         fs::remove_file(place.path(name).join(WEIGHTS)).unwrap();
         checkpoints(&place, name).iter().for_each(|path| damage(path));
-        let args = ["train", "reviews.csv", "--out", name, "--epochs", "4", "--resume"];
+        let args = [&["train", "reviews.csv", "--out", name, "--epochs", "4", "--resume"], &SMALL[..]].concat();
         place.run_rejected(&args, &["all checkpoints are damaged", "--force"]);
-        let forced = &["train", "reviews.csv", "--out", name, "--epochs", "4", "--force"];
-        place.run(forced).assert_success();
+        train_small(&place, name, &["--epochs", "4", "--force"]).assert_success();
         assert_eq!(weights(&place, name), weights(&place, "whole"), "{name}");
     }
 }
@@ -336,7 +342,7 @@ fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 fn a_different_run_is_not_resumed() {
     let place = place();
     place.write("other.csv", csv(&reviews(121)));
-    train(&place, "model", &["--epochs", "3", "--seed", "5"]).assert_success();
+    train_small(&place, "model", &["--epochs", "3", "--seed", "5"]).assert_success();
     fs::remove_file(place.path("model").join(WEIGHTS)).unwrap();
     let others = [
         ["other.csv", "3", "5", "2"],
@@ -347,17 +353,17 @@ fn a_different_run_is_not_resumed() {
     ];
     for [data, epochs, seed, parts] in others {
         let args = ["train", data, "--out", "model", "--epochs", epochs, "--seed", seed, "--parts", parts, "--resume"];
-        place.run_rejected(&args, &["other data, settings or seed", "--force"]);
+        place.run_rejected(&[&args, &SMALL[..]].concat(), &["other data, settings or seed", "--force"]);
     }
     // Nor is it overwritten.
     let args = ["train", "reviews.csv", "--out", "model", "--epochs", "3", "--seed", "5"];
-    place.run_rejected(&args, &["unfinished run", "--resume", "--force"]);
+    place.run_rejected(&[&args, &SMALL[..]].concat(), &["unfinished run", "--resume", "--force"]);
 }
 
 #[test]
 fn an_error_in_a_step_ends_the_run() {
     let place = place();
-    train(&place, "model", &["--epochs", "4"]).assert_success();
+    train_small(&place, "model", &["--epochs", "4"]).assert_success();
     fs::remove_file(place.path("model").join(WEIGHTS)).unwrap();
     let [before, newest] = &checkpoints(&place, "model")[..] else { panic!("two checkpoints are kept") };
     fs::remove_dir_all(newest).unwrap();
@@ -365,7 +371,7 @@ fn an_error_in_a_step_ends_the_run() {
     let mut contents: Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
     contents["step"] = u64::MAX.into();
     fs::write(&manifest, contents.to_string()).unwrap();
-    let run = train(&place, "model", &["--epochs", "4", "--resume"]);
+    let run = train_small(&place, "model", &["--epochs", "4", "--resume"]);
     assert_eq!(run.code, 2, "{run:#?}");
     run.assert_one_error(&["18446744073709551615", "checkpoint is damaged"]);
     assert!(!place.path("model").join(WEIGHTS).exists(), "a model came of steps that failed");
@@ -374,7 +380,7 @@ fn an_error_in_a_step_ends_the_run() {
 #[test]
 fn non_finite_weights_stop_training_with_step_and_cause() {
     let place = place();
-    train(&place, "model", &["--epochs", "4"]).assert_success();
+    train_small(&place, "model", &["--epochs", "4"]).assert_success();
     let [before, newest] = &checkpoints(&place, "model")[..] else { panic!("two checkpoints are kept") };
     fs::remove_dir_all(newest).unwrap();
     let (state, manifest) = (before.join("state.safetensors"), before.join("manifest.json"));
@@ -389,7 +395,7 @@ fn non_finite_weights_stop_training_with_step_and_cause() {
     fs::write(&manifest, contents.to_string()).unwrap();
 
     let kept = sha256(&state);
-    let run = train(&place, "model", &["--epochs", "4", "--resume"]);
+    let run = train_small(&place, "model", &["--epochs", "4", "--resume"]);
     assert_eq!(run.code, 1, "{run:#?}");
     let step = format!("step {}", contents["step"].as_u64().unwrap() + 1);
     run.assert_one_error(&[&step, "no longer finite", "checkpoint is kept in model/checkpoints"]);

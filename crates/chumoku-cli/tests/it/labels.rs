@@ -1,6 +1,6 @@
 //! Multi-label classification: detected, trained, used, explained, scored, exact, resumable, and rejected if invalid.
 
-use crate::common::{DocPage, TestDir, sha256};
+use crate::common::{DocPage, SMALL, TestDir, sha256};
 use crate::service::Server;
 use chumoku::TextClassifier;
 
@@ -186,9 +186,9 @@ fn each_label_can_be_explained() {
 #[test]
 fn the_same_bytes_for_any_number_of_threads_and_after_kills() {
     let place = TestDir::new();
-    trained(&place, "one", &["--threads", "1"]);
+    trained(&place, "one", &[&["--threads", "1"], &SMALL[..]].concat());
     let args = ["train", "train.jsonl", "--test", "test.jsonl", "--epochs", "3", "--out", "killed", "--threads", "2"];
-    place.run_despite_kills(&args);
+    place.run_despite_kills(&[&args, &SMALL[..]].concat());
     for name in ["model.safetensors", "config.json", "metrics.json"] {
         let [one, killed] = ["one", "killed"].map(|out| sha256(&place.path(&format!("{out}/{name}"))));
         assert_eq!(one, killed, "{name}");

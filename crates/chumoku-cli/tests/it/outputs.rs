@@ -1,6 +1,6 @@
 //! Outputs are checked before any work and never replace inputs. A run leaves nothing in other places.
 
-use crate::common::{HoldPoint, Run, TestDir, csv, reviews};
+use crate::common::{HoldPoint, Run, SMALL, TestDir, csv, reviews};
 use chumoku::failpoint::VARIABLE;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -264,7 +264,7 @@ fn temporary_files_of_training_are_beside_the_model() {
 fn leftovers_of_a_killed_run_are_removed_by_the_next() {
     let place = TestDir::new();
     place.write("reviews.csv", csv(&reviews(60)));
-    let args = ["train", "reviews.csv", "--epochs", "2", "--folds", "2", "--out"];
+    let args = [&["train", "reviews.csv", "--epochs", "2", "--folds", "2"], &SMALL[..], &["--out"]].concat();
     place.run(&[&args[..], &["whole"]].concat()).assert_success();
     for again in ["--resume", "--force"] {
         let args = [&args[..], &["killed"]].concat();
@@ -296,7 +296,7 @@ fn leftovers_of_a_killed_run_are_removed_by_the_next() {
 fn two_signals_at_once_count_as_one() {
     let place = TestDir::new();
     place.write("reviews.csv", csv(&reviews(100)));
-    let args = ["train", "reviews.csv", "--out", "model", "--epochs", "3"];
+    let args = [&["train", "reviews.csv", "--out", "model", "--epochs", "3"], &SMALL[..]].concat();
     let hold = HoldPoint::at("step:2");
     let mut command = place.command(&args);
     command.envs([hold.environment()]).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,6 +1,6 @@
 //! Pairs of texts: detected, trained, used, explained, and rejected if invalid.
 
-use crate::common::{DocPage, TestDir, csv, next_random, reviews, sha256};
+use crate::common::{DocPage, SMALL, TestDir, csv, next_random, reviews, sha256};
 use serde_json::json;
 
 /// Pairs whose second text repeats the first, or says something else.
@@ -134,8 +134,9 @@ fn both_texts_are_explained() {
 #[test]
 fn the_same_bytes_for_any_number_of_threads_and_after_kills() {
     let place = TestDir::new();
-    trained(&place, "one", &["--threads", "1"]);
-    place.run_despite_kills(&["train", "train.csv", "--out", "killed", "--epochs", "6", "--threads", "2"]);
+    trained(&place, "one", &[&["--threads", "1"], &SMALL[..]].concat());
+    let args = ["train", "train.csv", "--out", "killed", "--epochs", "6", "--threads", "2"];
+    place.run_despite_kills(&[&args, &SMALL[..]].concat());
     for name in ["model.safetensors", "config.json", "metrics.json"] {
         let of = |folder: &str| sha256(&place.path(folder).join(name));
         assert_eq!(of("one"), of("killed"), "{name}");

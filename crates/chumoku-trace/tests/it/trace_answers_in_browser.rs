@@ -486,8 +486,8 @@ fn only_figures_that_say_so_scroll_sideways() {
         log.push(wide.slice(0, 5).map(e => e.outerHTML.slice(0, 60)).join());
         const scrolled = all('.scroll').filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1);
         const silent = () => scrolled.filter(e => getComputedStyle(e, '::after').content !== '\"↔\"').length;
-        // The page notices the width after it has been drawn.
-        for (let k = 0; k < 60 && silent(); k++) await new Promise(done => setTimeout(done, 50));
+        // The page notices the width after it has been drawn, which takes frames and no fixed time.
+        for (let k = 0; k < 60 && silent(); k++) await new Promise(done => requestAnimationFrame(() => setTimeout(done, 50)));
         log.push(scrolled.length, silent());";
     let step = builtin("training-step").unwrap().trace_backward(0).unwrap();
     let book = builtin("book").unwrap().trace(0).unwrap();

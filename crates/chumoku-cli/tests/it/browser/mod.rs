@@ -33,7 +33,8 @@ pub struct Browser {
 
 fn find_browser() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    let names = ["chromium", "chromium-browser", "google-chrome"];
+    // The first has no windows and starts in half the time.
+    let names = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
     let found =
         std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|file| file.is_file());
     if found.is_none() {

@@ -433,6 +433,9 @@ pub fn reviews(n: usize) -> Vec<(String, String)> {
     rows.take(n).collect()
 }
 
+/// Options for a small network, where a test is about files, kills or messages and not about the network.
+pub const SMALL: [&str; 2] = ["--settings", "width=32,heads=2"];
+
 /// Rows as CSV with the header `text,label`.
 pub fn csv(rows: &[(String, String)]) -> String {
     let field = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
