@@ -36,8 +36,8 @@ fn memory_stays_below_the_estimate() {
     // More rows if tests are exhaustive.
     let more = testkit::cases("chumoku-cli", 1, 4) as usize;
     for (name, rows) in [
-        ("many short rows", random_rows(5_000 * more, 5, 20_000.0, 2)),
-        ("few long rows", random_rows(60, 5_000 * more, 20_000.0, 2)),
+        ("many short rows", random_rows(3_000 * more, 5, 20_000.0, 2)),
+        ("few long rows", random_rows(60, 2_000 * more, 20_000.0, 2)),
         ("77 classes", random_rows(1_000 * more, 12, 3_000.0, 77)),
         ("Japanese", japanese()),
         ("unbalanced and tiny", unbalanced),
