@@ -107,8 +107,9 @@ fn write_errors_and_curve(
     Ok(outcome)
 }
 
-fn eval_translator(args: &EvalArgs) -> anyhow::Result<ExitCode> {
+fn eval_translator(args: &mut EvalArgs) -> anyhow::Result<ExitCode> {
     let model = load::translator(&args.model, args.precision)?;
+    args.reading.use_side_names(&model.config().names);
     let dataset = load_translation_rows(&args.data, &read_options(&args.reading, false)?)?;
     let scores = TranslationScores::measure(model, &dataset.pairs.iter().collect(), &TranslateOptions::default())?;
     let mut out = stdout().lock();
