@@ -208,8 +208,8 @@ fn print_scores(rows: &[(&str, &Scores)]) -> anyhow::Result<()> {
     }
     let (n, rows_counted) = (format_thousands(whole.rows), pluralize(whole.rows, "row"));
     writeln!(out, "{}\n", tr!("{rows_counted}", "{n} 行"))?;
-    writeln!(out, "{}", classes::predictor_table(rows))?;
-    write!(out, "{}{}", classes::level_table(rows), classes::class_report(whole, "--json"))?;
+    writeln!(out, "{}{}", classes::predictor_table(rows), classes::level_table(rows))?;
+    write!(out, "{}", classes::class_report(whole, "--json"))?;
     Ok(())
 }
 
