@@ -336,14 +336,13 @@ impl ModelInfo {
         let counts = ["rows", "documents"].into_iter().find_map(|key| Some((key, metrics[key].as_object()?)));
         let count = |part: &str| counts.and_then(|(_, counts)| counts.get(part)).and_then(Value::as_u64);
         if let (Some(rows), Some((key, _))) = (count("train"), counts) {
-            let noun = if rows == 1 { &key[..key.len() - 1] } else { key };
-            let noun = lang().pick(noun, if key == "rows" { "行" } else { "文書" });
-            let [train, valid, test] =
-                [rows, count("valid").unwrap_or(0), count("test").unwrap_or(0)].map(|n| format_thousands(n as usize));
-            let seed = &metrics["seed"];
+            // A document may be split between training and validation.
+            let [noun, unit] = if key == "rows" { ["row", "行"] } else { ["text", "件"] };
+            let [valid, test] = ["valid", "test"].map(|part| format_thousands(count(part).unwrap_or(0) as usize));
+            let (train, n, seed) = (pluralize(rows as usize, noun), format_thousands(rows as usize), &metrics["seed"]);
             let text = tr!(
-                "{train} {noun}, {valid} to validate, {test} to test; seed {seed}",
-                "学習 {train} {noun}、検証 {valid}、テスト {test}、シード {seed}"
+                "{train}, {valid} to validate, {test} to test; seed {seed}",
+                "学習 {n} {unit}、検証 {valid}、テスト {test}、シード {seed}"
             );
             self.line(["trained on", "学習データ"], text);
         }
