@@ -299,7 +299,8 @@ fn many_texts_are_explained_in_one_run() {
 #[test]
 fn points_separate_thousands_as_in_training() {
     let place = TestDir::new();
-    let price = |i: usize| if i % 3 == 0 { (700 + i).to_string() } else { format!("{}.{:03}", 1 + i % 2, 100 + i) };
+    let price =
+        |i: usize| if i.is_multiple_of(3) { (700 + i).to_string() } else { format!("{}.{:03}", 1 + i % 2, 100 + i) };
     let row = |i: usize| format!("{} room number {i};{}\n", ["plain", "small", "large"][i % 3], price(i));
     place.write("train.csv", format!("text;price\n{}", (0..120).map(row).collect::<String>()));
     place.write("few.csv", "text;price\na small room;1.500\na large room;2.500\n");

@@ -337,12 +337,14 @@ impl ModelInfo {
         let count = |part: &str| counts.and_then(|(_, counts)| counts.get(part)).and_then(Value::as_u64);
         if let (Some(rows), Some((key, _))) = (count("train"), counts) {
             // A document may be split between training and validation.
-            let [noun, unit] = if key == "rows" { ["row", "行"] } else { ["text", "件"] };
-            let [valid, test] = ["valid", "test"].map(|part| format_thousands(count(part).unwrap_or(0) as usize));
-            let (train, n, seed) = (pluralize(rows as usize, noun), format_thousands(rows as usize), &metrics["seed"]);
+            let [one, many, ja] = if key == "rows" { ["row", "rows", "行"] } else { ["text", "texts", "件"] };
+            let noun = lang().pick(if rows == 1 { one } else { many }, ja);
+            let [train, valid, test] =
+                [rows, count("valid").unwrap_or(0), count("test").unwrap_or(0)].map(|n| format_thousands(n as usize));
+            let seed = &metrics["seed"];
             let text = tr!(
-                "{train}, {valid} to validate, {test} to test; seed {seed}",
-                "学習 {n} {unit}、検証 {valid}、テスト {test}、シード {seed}"
+                "{train} {noun}, {valid} to validate, {test} to test; seed {seed}",
+                "学習 {train} {noun}、検証 {valid}、テスト {test}、シード {seed}"
             );
             self.line(["trained on", "学習データ"], text);
         }
