@@ -268,10 +268,10 @@ impl DataTable {
         };
         let quotes = match self.origin.quotes {
             SpacedQuotes::None => String::new(),
-            SpacedQuotes::All => tr!(", spaces after delimiters left out", "、区切り文字の後の空白は除去"),
+            SpacedQuotes::All => tr!("; spaces after delimiters left out", "。区切り文字の後の空白は除去"),
             SpacedQuotes::Some(line) => tr!(
-                ", quotes after spaces kept: in line {line} more text follows one",
-                "、空白の後の引用符は残します（{line} 行目で引用符の後に文字が続くため）"
+                "; quotes after spaces kept: in line {line} more text follows one",
+                "。空白の後の引用符は保持（{line} 行目で引用符の後に文字が続くため）"
             ),
         };
         let (path, why) = (path.display(), self.origin.format_why);
@@ -288,8 +288,8 @@ impl DataTable {
             }
         };
         tr!(
-            "{path}: {format}{shape}{gzip}{encoding}{quotes} ({why}){close}",
-            "{path}: {format}{shape}{gzip}{encoding}{quotes}（{why}）{close}"
+            "{path}: {format}{shape}{gzip}{encoding} ({why}){close}{quotes}",
+            "{path}: {format}{shape}{gzip}{encoding}（{why}）{close}{quotes}"
         )
     }
 
