@@ -170,7 +170,8 @@ fn sums_without_a_scale_have_no_root() {
     let inputs = r#"{"X": [[2, 0.000374], [1, 3]], "W_Q": [[1, 0], [0, 1]], "W_K": [[1, 0], [0, 1]], "V": [[1], [2]]}"#;
     let lines = |more: &str| {
         let example = WorkedExample::parse(&format!(r#"{{"inputs": {inputs}{more}}}"#)).unwrap();
-        let script = format!("{SHOWN} $('#control-scale')?.click(); log.push(...shown());");
+        let switch = "const scale = $('#control-scale'); if (scale.checked) scale.click();";
+        let script = format!("{SHOWN} {switch} log.push(...shown());");
         found(&example.trace(0).unwrap().to_html(&options(Lang::En)), &script, &[])
     };
     let Some(switched_off) = lines("") else { return };
