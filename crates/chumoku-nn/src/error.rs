@@ -118,7 +118,7 @@ pub enum Error {
     #[error("temperature: expected a finite number of at least 0, got {0}")]
     Temperature(f64),
     /// A top-p probability out of range.
-    #[error("top p: expected a number above 0 and up to 1, got {0}")]
+    #[error("top-p: expected a number above 0 and up to 1, got {0}")]
     TopP(f64),
     /// No logit to sample from.
     #[error("sampling: expected at least one logit, got none")]

@@ -7,7 +7,16 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 
 /// Converts a library error to an exception, with parameters instead of flags.
 pub(crate) fn to_py_err(error: &Error) -> PyErr {
-    let message = with_parameter_names(&error.to_string());
+    renamed(error, NAMES)
+}
+
+/// Converts an error of `read_table`, whose parameters are those of the command.
+pub(crate) fn to_reading_error(error: &Error) -> PyErr {
+    renamed(error, READING)
+}
+
+fn renamed(error: &Error, names: FlagNames) -> PyErr {
+    let message = names.rename(&error.to_string());
     if error.is_usage() { PyValueError::new_err(message) } else { PyOSError::new_err(message) }
 }
 
@@ -77,6 +86,23 @@ const PARAMETERS: &[(&str, &str)] = &[
 ];
 
 const NAMES: FlagNames = FlagNames { phrases: PHRASES, names: PARAMETERS };
+
+/// Flags of reading, and the parameters of `read_table`.
+pub(crate) const READING: FlagNames = FlagNames {
+    phrases: &[("--header yes", "header=True"), ("--header no", "header=False"), ("--missing none", "missing=[]")],
+    names: &[
+        ("delimiter", "delimiter"),
+        ("encoding", "encoding=\"{}\""),
+        ("label", "label"),
+        ("merge-labels", "merge_labels=True"),
+        ("missing", "missing"),
+        ("separator", "separator"),
+        ("sheet", "sheet=\"{}\""),
+        ("skip-bad-rows", "skip_bad_rows=True"),
+        ("task", "task=\"{}\""),
+        ("text", "text"),
+    ],
+};
 
 /// Replaces flags in a message by parameters. Flags without a counterpart stay, as do whole commands (`chumoku train
 /// --from X`).

@@ -1,7 +1,6 @@
 //! Reads files of labeled texts as the command does: with the same detection of format, columns and task.
 
-use crate::messages::to_py_err;
-use crate::messages::with_parameter_names;
+use crate::messages::{READING, to_reading_error, with_parameter_names};
 use crate::outputs::ReadPath;
 use crate::pool;
 use chumoku::Error;
@@ -123,7 +122,7 @@ pub(crate) fn read_table<'py>(
     if let Some(task) = reading.task.as_deref().filter(|task| !["classify", "labels", "score"].contains(task)) {
         return Err(PyValueError::new_err(format!("task: expected classify, labels or score, got {task:?}")));
     }
-    let table = pool::run_long(py, || reading.read(&file))?.map_err(|failed| to_py_err(&failed))?;
+    let table = pool::run_long(py, || reading.read(&file))?.map_err(|failed| to_reading_error(&failed))?;
     let texts = PyList::empty(py);
     for text in &table.texts {
         match row::split_pair(text) {
@@ -136,7 +135,7 @@ pub(crate) fn read_table<'py>(
         TableLabels::LabelSets(labels) => labels.into_pyobject(py)?.into_any(),
         TableLabels::Numbers(numbers) => numbers.into_pyobject(py)?.into_any(),
     };
-    Ok((table.task, texts, labels, table.description))
+    Ok((table.task, texts, labels, READING.rename(&table.description)))
 }
 
 /// Normalizes labels as if they came from a file: trims white space and returns `None` for each missing label.

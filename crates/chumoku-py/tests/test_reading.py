@@ -33,6 +33,10 @@ def test_options_match_the_command(tmp_path):
     file.write_text(rows(lambda text, i: f"{text},{['x', 'y', 'NaN'][i % 3]}", "text,label"), "utf-8")
     with pytest.raises(ValueError, match="NaN"):
         chumoku.read_table(file)
+    with pytest.raises(ValueError, match=r"missing=\[\] reads it as a class.*skip_bad_rows=True"):
+        chumoku.read_table(file)
+    with pytest.raises(ValueError, match="change text or label$"):
+        chumoku.read_table(file, text="text", label="text")
     assert set(chumoku.read_table(file, missing=[]).labels) == {"x", "y", "NaN"}
     assert len(chumoku.read_table(file, skip_bad_rows=True).labels) == 40
     file.write_text(rows(lambda text, i: f"TKT-{i:06},{['Chat', 'Mail'][i // 2 % 2]},{['a', 'b'][i % 2]}", "ticket_id,channel,category"), "utf-8")

@@ -234,6 +234,7 @@ pub(super) fn expansion_form<'a>(
             }
         }
         Operation::Scale { of: a, factor } => match super::formula::inverse_sqrt_of(*factor) {
+            Some(1) => ExpansionForm::Terms(vec![entry(a)]),
             Some(n) => ExpansionForm::OverSqrt(entry(a), n),
             None => plain(vec![[*factor, entry(a)]]),
         },

@@ -32,8 +32,8 @@ const plain = x => x instanceof Cell ? `\u0001${x.id},${x.i},${x.j}\u0002${spell
 const spelled = x => {
   if (!Number.isFinite(x)) return odd(x);
   if (isWhole(x)) return String(x + 0);
-  const a = Math.abs(x), isNoise = a <= NOISE && digits <= 14;
-  return a >= 1e9 || (a < 0.5 * 10 ** -digits && !isNoise) ? scientific(x, 2).replace('.00e', 'e') : fixed(x);
+  const a = Math.abs(x), isNoise = a <= NOISE && digits <= 14, text = fixed(x);
+  return a >= 1e9 || (a < 10 ** (1 - digits) && !isNoise && Math.abs(text - x) > a / 100) ? scientific(x, 2).replace('.00e', 'e') : text;
 };
 
 // One number of a step, term by term, as in expansion.rs. The last ones are not spelled out there.
@@ -80,6 +80,7 @@ const expansions = {
   },
   Scaled: ([a], p, i, j) => {
     const factor = factorOf(p), root = rootOf(factor);
+    if (root === 1) return terms([a[i][j]]);
     return root ? () => `${plain(a[i][j])} / √${root}` : products([[factor, a[i][j]]]);
   },
   Biased: ([a], { bias }, i, j) => terms([a[i][j], real(bias[i][j])]),

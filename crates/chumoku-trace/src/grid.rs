@@ -92,8 +92,8 @@ const ROUNDING_NOISE: f64 = 1e-15;
 /// With more digits, rounding noise is visible.
 const MAX_DIGITS_WITHOUT_NOISE: usize = 14;
 
-/// Formats a number within an expression: whole numbers stay whole, and small ones keep their digits. Rounding noise below
-/// the shown digits is 0.0000, as in the matrix of the number.
+/// Formats a number within an expression. Whole numbers stay whole, and small ones have a power of ten if rounding
+/// would change them by more than 1 %. Rounding noise below the shown digits is 0.0000, as in the matrix of the number.
 pub(super) fn format_plain(x: f64, digits: usize) -> String {
     if !x.is_finite() {
         return format_non_finite(x);
@@ -101,11 +101,13 @@ pub(super) fn format_plain(x: f64, digits: usize) -> String {
     if x.fract() == 0.0 && x.abs() < 1e9 {
         return format!("{}", x + 0.0);
     }
-    let is_noise = x.abs() <= ROUNDING_NOISE && digits <= MAX_DIGITS_WITHOUT_NOISE;
-    if x.abs() >= 1e9 || (x.abs() < 0.5 * 10f64.powi(-(digits as i32)) && !is_noise) {
-        return format!("{x:.2e}").replace(".00e", "e");
+    let (text, size) = (format_fixed(x, digits), x.abs());
+    let is_noise = size <= ROUNDING_NOISE && digits <= MAX_DIGITS_WITHOUT_NOISE;
+    let is_off = || text.parse().is_ok_and(|rounded: f64| (rounded - x).abs() > size / 100.0);
+    match size >= 1e9 || size < 10f64.powi(1 - digits as i32) && !is_noise && is_off() {
+        true => format!("{x:.2e}").replace(".00e", "e"),
+        false => text,
     }
-    format_fixed(x, digits)
 }
 
 /// Formats NaN and infinities.
@@ -120,6 +122,10 @@ mod tests {
     #[test]
     fn rounding_noise_reads_as_zero_and_small_numbers_keep_their_digits() {
         for (x, text) in [(-6.94e-18, "0.0000"), (4.4e-16, "0.0000"), (6.14e-6, "6.14e-6"), (-2e-15, "-2e-15")] {
+            assert_eq!(format_plain(x, 4), text);
+        }
+        // One digit would be off by more than 1 %.
+        for (x, text) in [(1.43e-4, "1.43e-4"), (-9.49e-4, "-9.49e-4"), (3.01e-4, "0.0003"), (1.4e-3, "0.0014")] {
             assert_eq!(format_plain(x, 4), text);
         }
         // With all its digits, as in JSON, a number stays what it is.

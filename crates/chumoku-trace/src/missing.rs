@@ -65,6 +65,7 @@ impl WorkedExample {
         let needs = |of: Quantity, is_set: bool, text: &str| [self.missing_inputs(of), option(is_set, text)].concat();
         // An additive score has no scale unless an option asks for one.
         let is_scaled = !options.is_additive || options.scale.or(options.beta).is_some();
+        let is_turned = options.rotary_base.is_some() || self.has_input(RotarySpeeds);
         let before_softmax = if is_scaled { ScaledScores } else { Scores };
         match quantity {
             X if self.has_input(Embeddings) => option(self.has_input(Positions), "positions"),
@@ -74,35 +75,24 @@ impl WorkedExample {
             PositionSum | EmbeddingSum => {
                 let has_embeddings = self.has_input(TokenVectors) || self.has_input(Embeddings);
                 let (has_positions, has_types) = (self.has_input(Positions), self.has_input(TypeVectors));
-                let embeddings = option(has_embeddings, "embeddings");
-                match quantity {
-                    PositionSum => {
-                        let types = option(has_types, TypeVectors.name());
-                        [embeddings, option(has_positions, Positions.name()), types].concat()
-                    }
-                    _ => {
-                        let added = option(has_positions || has_types, Positions.name());
-                        [embeddings, added, option(options.embedding_norm.is_some(), "options.embedding_norm")].concat()
-                    }
-                }
+                let is_sum = quantity == PositionSum;
+                let positions = option(has_positions || has_types && !is_sum, Positions.name());
+                let more = match is_sum {
+                    true => option(has_types, TypeVectors.name()),
+                    false => option(options.embedding_norm.is_some(), "options.embedding_norm"),
+                };
+                [option(has_embeddings, "embeddings"), positions, more].concat()
             }
             Q => projected(Q, WQ, has_x, "X"),
             K => projected(K, WK, has_memory, &source),
             V if options.is_additive && has_memory && self.options.num_heads == 1 => Vec::new(),
             V => projected(V, WV, has_memory, &source),
-            NormalizedQ | NormalizedK => {
-                let of = if quantity == NormalizedQ { Q } else { K };
-                needs(of, options.head_norm_epsilon.is_some(), "options.head_norm_epsilon")
-            }
-            RotatedQ | RotatedK => {
-                let of = if quantity == RotatedQ { Q } else { K };
-                let is_turned = options.rotary_base.is_some() || self.has_input(RotarySpeeds);
-                needs(of, is_turned, "options.rotary_base")
-            }
-            Pooled => {
-                let of = if self.has_input(Hidden) { Vec::new() } else { self.missing_inputs(Output) };
-                [of, option(!options.pooling.is_empty(), "options.pooling")].concat()
-            }
+            NormalizedQ => needs(Q, options.head_norm_epsilon.is_some(), "options.head_norm_epsilon"),
+            NormalizedK => needs(K, options.head_norm_epsilon.is_some(), "options.head_norm_epsilon"),
+            RotatedQ => needs(Q, is_turned, "options.rotary_base"),
+            RotatedK => needs(K, is_turned, "options.rotary_base"),
+            Pooled if self.has_input(Hidden) => option(!options.pooling.is_empty(), "options.pooling"),
+            Pooled => needs(Output, !options.pooling.is_empty(), "options.pooling"),
             Dense => needs(Pooled, self.has_input(DenseW), DenseW.name()),
             DenseTanh => needs(Dense, options.dense_tanh, "options.dense_tanh"),
             DenseActivated => needs(Dense, options.dense_activation.is_some(), "options.dense_activation"),
@@ -160,7 +150,7 @@ impl WorkedExample {
                     _ => &[W1, W2],
                 };
                 // An example with W_1 already has an input for it.
-                let x = if has_x || self.has_input(W1) { Vec::new() } else { vec!["X".to_owned()] };
+                let x = option(has_x || self.has_input(W1), "X");
                 let weights =
                     weights.iter().flat_map(|weight| option(self.has_input(*weight), weight.name())).collect();
                 let activation = option(options.activation.is_some(), "options.activation");
@@ -172,7 +162,7 @@ impl WorkedExample {
                 [x, weights, activation, order].concat()
             }
             Residual | FinalNorm | Norm => {
-                let x = if has_x { Vec::new() } else { vec!["X".to_owned()] };
+                let x = option(has_x, "X");
                 match quantity {
                     Norm => [x, order(1, NormOrder::Pre)].concat(),
                     FinalNorm => [x, self.missing_inputs(Output), order(1, NormOrder::Post)].concat(),
@@ -182,7 +172,7 @@ impl WorkedExample {
             PreviousOutput | HiddenSums | InputSums | InputGate | ForgetGate | NewContent | OutputGate
             | PreviousState | CellState | CellTanh | ResetGate | UpdateGate | CandidateSums | ResetSums | Candidate
             | StepOutput => {
-                let x = if has_x || self.has_input(InputSums) { Vec::new() } else { vec!["X".to_owned()] };
+                let x = option(has_x || self.has_input(InputSums), "X");
                 let weights =
                     [InputW, HiddenW].iter().flat_map(|weight| option(self.has_input(*weight), weight.name()));
                 let cell = match quantity {

@@ -249,6 +249,7 @@ impl SheetLayout<'_> {
                 )
             }
             Operation::Scale { of, factor } => match inverse_sqrt_of(*factor) {
+                Some(1) => entry(of)?,
                 Some(n) => format!("{}/SQRT({n})", entry(of)?),
                 None => format!("{}*({})", entry(of)?, number_literal(*factor)),
             },

@@ -88,18 +88,26 @@ impl Agreement {
     #[must_use]
     pub fn to_text(&self, lang: Lang) -> String {
         let precision = &self.precision;
-        let differences = self.largest_differences.iter().map(|(name, x)| format!("{name} {}", two_digits(*x)));
-        let list = differences.collect::<Vec<_>>().join(", ");
-        let of_gradients =
-            self.largest_gradient_differences.iter().map(|(name, x)| format!("{name} {}", two_digits(*x)));
-        let of_gradients = of_gradients.collect::<Vec<_>>().join(", ");
+        // Parameters have their symbols, all other steps their titles.
+        let title = |name| {
+            Quantity::from_name(name).map_or(name, |quantity| match quantity.is_parameter() {
+                true => quantity.symbol(),
+                false => quantity.title(lang),
+            })
+        };
+        let list_of = |differences: &[(&'static str, f64)]| {
+            let differences = differences.iter().map(|(name, x)| format!("{} {}", title(*name), two_digits(*x)));
+            differences.collect::<Vec<_>>().join(lang.pick(", ", "、"))
+        };
+        let [list, of_gradients] =
+            [&self.largest_differences, &self.largest_gradient_differences].map(|of| list_of(of));
         let more = match (lang, of_gradients.is_empty()) {
             (_, true) => String::new(),
             (Lang::En, _) => format!("; of gradients, relative to the largest number of each: {of_gradients}"),
             (Lang::Ja, _) => format!("。勾配（それぞれの最大値に対する割合）: {of_gradients}"),
         };
         tr_in!(
-            "largest difference from what the model computed at precision {precision}: {list}{more}",
+            "Largest difference from what the model computed at precision {precision}: {list}{more}",
             "モデルが精度 {precision} で計算した値との最大の差: {list}{more}",
             lang
         )

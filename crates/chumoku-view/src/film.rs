@@ -79,7 +79,7 @@ impl Film {
     /// The heatmap of a head in one frame.
     fn frame_heatmap(&self, index: usize, [layer, head]: [usize; 2], scale: ColorScale, lang: Lang) -> Heatmap {
         let frame = &self.frames[index];
-        let caption = tr_in!("epoch {}, step {}", "エポック {}、{} ステップ", lang, frame.epoch, frame.step);
+        let caption = tr_in!("epoch {}, step {}", "エポック {}、ステップ {}", lang, frame.epoch, frame.step);
         let columns = frame.words[1].len();
         let weights = frame.head_weights(layer, head).iter().enumerate();
         let values = weights.map(|(at, &x)| (!frame.causal || at % columns <= at / columns).then_some(x));
@@ -104,7 +104,7 @@ impl Film {
             .sample_frames(STRIP_FRAMES)
             .map(|index| self.frame_heatmap(index, [layer, head], scale, lang))
             .collect();
-        let mut note = tr_in!("{shown} of {} recorded frames", "記録された {} 枚のうち {shown} 枚", lang, last + 1);
+        let mut note = tr_in!("{shown} of {} recorded frames", "記録された {} コマのうち {shown} コマ", lang, last + 1);
         // A continued run may have been recorded from its start only.
         note += match self.frames[0].step {
             0 => lang.pick("; the first is the model before training.", "。最初は学習前のモデルです。"),

@@ -327,6 +327,12 @@ impl ReadArgs {
         self.training_source = DataSource::newest_of_model(model);
     }
 
+    /// Reads the columns with these names as the sides of a translator, unless flags or its training file name others.
+    pub(crate) fn use_side_names(&mut self, names: &[String]) {
+        let of = self.training_source.take().unwrap_or_default();
+        self.training_source = Some(of.with_defaults(&DataSource::of_columns(names)));
+    }
+
     /// Returns the first flag that was given.
     pub(crate) fn first_flag(&self) -> Option<&'static str> {
         let flags = [

@@ -14,9 +14,10 @@ use std::io::{Write, stdout};
 
 pub(crate) fn run(mut args: TranslateArgs) -> anyhow::Result<ExitCode> {
     args.reading.use_training_source(&args.model);
-    let args = &args;
     threads::start_pool(args.threads)?;
     let model = load::translator(&args.model, args.precision)?;
+    args.reading.use_side_names(&model.config().names[..1]);
+    let args = &args;
     refuse_if!(
         args.n_best > args.beam,
         "--n-best: expected at most {} (--beam), found {}",

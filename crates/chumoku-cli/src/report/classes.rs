@@ -42,10 +42,10 @@ pub(crate) fn report(metrics: &Value, noun: &str) -> anyhow::Result<String> {
     let whole = rows[0].1;
     let warning = whole.warning().map_or(String::new(), |warning| paragraph(&warning) + "\n\n");
     let on = scored_on_heading(metrics, whole.rows);
-    let classes = level_table(&rows) + &class_report(whole, "metrics.json");
+    let [levels, classes] = [level_table(&rows), class_report(whole, "metrics.json")];
     let sure = abstain_table(&metrics["abstain"]);
     let requested = optional_sections(metrics);
-    let mut out = format!("{warning}{on}\n\n{}\n{classes}{sure}{requested}", predictor_table(&rows));
+    let mut out = format!("{warning}{on}\n\n{}{levels}\n{classes}{sure}{requested}", predictor_table(&rows));
     if let Some(choice) = choice_sentence(metrics) {
         out += &format!("\n{}\n", paragraph(&tr!("Chosen: {choice}.", "選択: {choice}。")));
     }
@@ -124,7 +124,7 @@ pub(crate) fn level_table(rows: &[(&str, &Scores)]) -> String {
         Lang::En => ["accuracy by level", "macro-F1 by level", "hierarchical F1"],
         Lang::Ja => ["段ごとの正解率", "段ごとのマクロ F1", "階層 F1"],
     };
-    let mut out = format!("{} {headings}  {whole}\n", fit(accuracy, 30));
+    let mut out = format!("\n{} {headings}  {whole}\n", fit(accuracy, 30));
     for (name, tree) in &trees {
         let cells: Vec<String> = shown.iter().map(|&at| align_right(&percent(tree.levels[at].accuracy), 9)).collect();
         let _ =
@@ -149,7 +149,6 @@ pub(crate) fn level_table(rows: &[(&str, &Scores)]) -> String {
         let message = tr!("Of {wrong} wrong rows, {parts}.", "誤り {wrong} 行のうち、{parts}。");
         let _ = writeln!(out, "\n{}", wrap(&message, WIDTH));
     }
-    out.push('\n');
     out.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 

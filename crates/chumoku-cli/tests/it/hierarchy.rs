@@ -79,6 +79,8 @@ fn paths_are_predicted_and_scored_at_each_level() {
     // Advice is one line of any length.
     let mut lines = run.stdout.lines().filter(|line| !line.starts_with("Advice"));
     assert!(lines.all(|line| width(line) <= 80), "{run:#?}");
+    let reports = [["info", "model", "--report"], ["eval", "model", "test.csv"]].map(|args| place.run(&args).stdout);
+    assert!(reports.iter().chain([&run.stdout]).all(|report| !report.contains("\n\n\n")), "{run:#?} {reports:#?}");
     let (metrics, config) = (place.json("model/metrics.json"), place.json("model/config.json"));
     assert_eq!(metrics["labels"][1], "home/garden");
     assert_eq!(config["hierarchy"]["nodes"].as_array().unwrap().len(), 8, "{config}");

@@ -66,6 +66,10 @@ fn every_task_is_described_with_its_scores() {
     assert!(text.contains("conditional random field") && text.contains("span F1"), "{text}");
     assert_eq!(about["task"], "tag");
 
+    // One document is split between training and validation.
+    place.train_language_model();
+    assert!(text_and_json(&place, "lm").0.contains("trained on    1 text, 1 to validate, 0 to test; seed 42"));
+
     // Without the metrics file, only the model's own metadata is shown.
     std::fs::remove_file(place.path("classes/metrics.json")).unwrap();
     let (text, about) = text_and_json(&place, "classes");

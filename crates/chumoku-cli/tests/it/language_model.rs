@@ -94,7 +94,7 @@ fn invalid_requests_are_rejected() {
     place.train_language_model();
     let refuses = |args: &[&str], words: &[&str]| drop(place.run_rejected(args, words));
     refuses(&["generate", "lm", "x", "--temperature", "-1"], &["temperature", "got -1"]);
-    refuses(&["generate", "lm", "x", "--top-p", "1.5"], &["top p", "got 1.5"]);
+    refuses(&["generate", "lm", "x", "--top-p", "1.5"], &["top-p", "got 1.5"]);
     refuses(&["translate", "lm", "x"], &["expected a translator", "chumoku generate"]);
     refuses(&["predict", "lm", "x"], &["expected a text classifier", "chumoku generate"]);
     refuses(&["train", "--task", "lm", "--out", "o"], &["no built-in data", "book.txt"]);

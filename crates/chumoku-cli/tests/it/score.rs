@@ -294,3 +294,22 @@ fn many_texts_are_explained_in_one_run() {
     assert!(rows[0]["ngrams"].is_array() && rows[0]["probability"].is_number(), "{}", rows[0]);
     place.run_rejected(&["explain", "model", "--input", "in.csv", "--json", "out.json"], &["--json -"]);
 }
+
+/// A small file does not show whether `1.500` is 1500, so it is read like the training file.
+#[test]
+fn points_separate_thousands_as_in_training() {
+    let place = TestDir::new();
+    let price =
+        |i: usize| if i.is_multiple_of(3) { (700 + i).to_string() } else { format!("{}.{:03}", 1 + i % 2, 100 + i) };
+    let row = |i: usize| format!("{} room number {i};{}\n", ["plain", "small", "large"][i % 3], price(i));
+    place.write("train.csv", format!("text;price\n{}", (0..120).map(row).collect::<String>()));
+    place.write("few.csv", "text;price\na small room;1.500\na large room;2.500\n");
+    let args = ["train", "train.csv", "--task", "score", "--test", "few.csv", "--model", "ngrams", "--out", "model"];
+    place.run(&args).assert_success();
+    let metrics = place.json("model/metrics.json");
+    assert_eq!(metrics["files"][0]["decimal"], ",", "{metrics}");
+    let eval = place.run(&["eval", "model", "few.csv", "--json"]).assert_success().json();
+    assert_eq!(eval["scores"], metrics["scores"]);
+    let error = eval["mean_absolute_error"].as_f64().unwrap();
+    assert!(error < 900.0, "read as 1.5 and 2.5, the error is about 1,400: {error}");
+}

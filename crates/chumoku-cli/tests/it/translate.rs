@@ -75,6 +75,19 @@ fn parallel_files_are_detected_learned_and_translated() {
     let input = row.as_object_mut().unwrap().remove("input");
     assert_eq!(input, Some(serde_json::json!({ "id": "7", "source": "four two nine" })));
     assert_eq!(row, given);
+    // Columns with the names of the model's sides are recognized in any order, by both commands.
+    let remark = "a remark that is longer and more varied than any number in words";
+    place
+        .write("sides.csv", format!("digits,remark,words\n429,{remark} 1,four two nine\n111,{remark} 2,one one one\n"));
+    let run = place.run(&["translate", "model", "--input", "sides.csv"]).assert_success();
+    assert!(run.stderr.contains("text = column “words” (as in training)"), "{}", run.stderr);
+    assert!(
+        run.stdout.lines().nth(1).unwrap().starts_with("429,") && run.stdout.contains("one one one,111,"),
+        "{run:#?}"
+    );
+    let run = place.run(&["eval", "model", "sides.csv", "--json"]).assert_success();
+    assert!(run.stderr.contains("target = column “digits” (as in training)"), "{}", run.stderr);
+    assert_eq!(run.json()["exact"], 1.0);
 
     let json =
         place.run(&["translate", "model", "four two nine", "--json", "--n-best", "3", "--alignment"]).assert_success();

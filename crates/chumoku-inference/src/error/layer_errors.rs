@@ -50,7 +50,7 @@ fn japanese(error: &Error) -> String {
         }
         Error::LengthPenalty(found) => format!("長さペナルティ: -10 から 10 までの数が必要ですが、{found} です"),
         Error::Temperature(found) => format!("temperature: 0 以上の有限の数が必要ですが、{found} です"),
-        Error::TopP(found) => format!("top p: 0 より大きく 1 以下の数が必要ですが、{found} です"),
+        Error::TopP(found) => format!("top-p: 0 より大きく 1 以下の数が必要ですが、{found} です"),
         Error::NoLogits => "サンプリング: ロジットが 1 つもありません".to_owned(),
         Error::NanLogit => "モデルのロジットが数になりません（NaN）。重みが大きすぎて使えません".to_owned(),
         Error::CountSize { name, least, most, found } => {

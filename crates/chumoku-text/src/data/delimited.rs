@@ -7,6 +7,7 @@
 //! - A quoted field ends at the next quote that is not doubled, and may span several lines. After the closing quote,
 //!   anything except a delimiter or the end of the line is an error.
 //! - In an unquoted field a quote is an ordinary character.
+//! - In a file with quoted fields after spaces, as in `a, "b, c"`, spaces after a delimiter are left out.
 //! - These are not rows: empty lines, `sep=;` in the first line (Excel's), and white space alone if there are several
 //!   columns.
 
@@ -22,6 +23,8 @@ use crate::tr;
 /// Reads the rows of a CSV file.
 pub(crate) struct CsvReader {
     pub(crate) lines: LineReader,
+    /// True if spaces after a delimiter are left out.
+    pub(crate) skips_spaces: bool,
     delimiter: char,
     width: RowWidth,
 }
@@ -36,7 +39,7 @@ struct CsvFields {
 
 impl CsvReader {
     pub(crate) fn new(lines: LineReader, delimiter: char) -> Self {
-        CsvReader { lines, delimiter, width: RowWidth::default() }
+        CsvReader { lines, skips_spaces: false, delimiter, width: RowWidth::default() }
     }
 
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
@@ -72,6 +75,9 @@ impl CsvReader {
         let (mut at, mut total) = (0, 0);
         loop {
             let line = last_line(row);
+            if self.skips_spaces {
+                at = line.text.len() - line.text[at..].trim_start_matches(' ').len();
+            }
             let begins = (line.number, line.column(at));
             let (value, last_one) = if line.text[at..].starts_with('"') {
                 self.read_quoted_field(row, &mut at)?

@@ -330,7 +330,8 @@ impl<'a> TableShape<'a> {
                 continue;
             }
             shape.widths.push(row.fields.len());
-            shape.spaced_rows += usize::from(row.fields.iter().skip(1).any(|field| field.starts_with(' ')));
+            let is_spaced = |field: &&str| field.starts_with(' ') && !is_quoted_after_spaces(field);
+            shape.spaced_rows += usize::from(row.fields.iter().skip(1).any(is_spaced));
             shape.quoted_rows += usize::from(row.has_quotes);
             if shape.first.is_empty() {
                 shape.first = row.fields;
@@ -371,6 +372,47 @@ impl<'a> TableShape<'a> {
     }
 }
 
+/// Quoted fields after spaces in the head of a CSV file, as in `a, "b, c"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SpacedQuotes {
+    /// There are none, or no quote after a space ends its field.
+    None,
+    /// Every quote after a space ends its field.
+    All,
+    /// Some do; on this line more text follows.
+    Some(u64),
+}
+
+impl SpacedQuotes {
+    pub(crate) fn from_head(head: &str, whole: bool, delimiter: char) -> SpacedQuotes {
+        let (mut rest, mut found, mut odd_line) = (head, false, None);
+        while let Some((row, behind)) = RawRow::split_first(rest, whole, delimiter).filter(|_| !rest.is_empty()) {
+            let is_spaced = |field: &&&str| field.starts_with(' ') && field.trim_start_matches(' ').starts_with('"');
+            for field in row.fields.iter().filter(is_spaced) {
+                // An open quote may close beyond the head.
+                let text = head[field.as_ptr() as usize - head.as_ptr() as usize..].trim_start_matches(' ');
+                match is_quoted_after_spaces(field) {
+                    true => found = true,
+                    false if !whole && closing_quote(text).is_none() => {}
+                    false => _ = odd_line.get_or_insert(head[..head.len() - rest.len()].lines().count() as u64 + 1),
+                }
+            }
+            rest = behind;
+        }
+        match (found, odd_line) {
+            (false, _) => SpacedQuotes::None,
+            (true, None) => SpacedQuotes::All,
+            (true, Some(line)) => SpacedQuotes::Some(line),
+        }
+    }
+}
+
+/// Returns whether a raw field is a quoted one after spaces.
+fn is_quoted_after_spaces(field: &str) -> bool {
+    let quoted = field.trim_start_matches(' ');
+    quoted.len() < field.len() && closing_quote(quoted).is_some_and(|end| end + 1 == quoted.len())
+}
+
 /// The raw fields of a row, including their quotes.
 struct RawRow<'a> {
     fields: Vec<&'a str>,
@@ -404,10 +446,11 @@ impl<'a> RawRow<'a> {
     }
 }
 
-/// Returns the end of the quoted field at the start of `text`. `None` if there is none, or if other characters follow
-/// it.
+/// Returns the end of the quoted field at the start of `text` or after spaces. `None` if there is none, or if other
+/// characters follow it.
 fn quoted_end(text: &str, ends: impl Fn(char) -> bool) -> Option<usize> {
-    let end = closing_quote(text)? + 1;
+    let quoted = text.trim_start_matches(' ');
+    let end = text.len() - quoted.len() + closing_quote(quoted)? + 1;
     text[end..].chars().next().is_none_or(ends).then_some(end)
 }
 

@@ -243,13 +243,13 @@ pub enum DataError {
     TooFewRows { path: PathBuf, rows: u64, least: u64 },
     #[error("{}", too_few_numbers(path, *found))]
     TooFewNumbers { path: PathBuf, found: usize },
-    #[error("{}", tr!("{}: preparing to train: expected labeled spans, found none in {rows} texts; does --label name the key or column that holds them?", "{}: 学習の準備ができません。{rows} 件のテキストに、ラベルの付いたスパンが 1 つもありません。スパンのキーまたは列を --label で指定してください", path.display()))]
+    #[error("{}", tr!("{}: checking the data: expected labeled spans, found none in {rows} texts; does --label name the key or column that holds them?", "{}: データを使えません。{rows} 件のテキストに、ラベルの付いたスパンが 1 つもありません。スパンのキーまたは列を --label で指定してください", path.display()))]
     NoSpans { path: PathBuf, rows: String },
-    #[error("{}", tr!("{}: preparing to train: expected at most {limit} kinds of spans, found {found}; is it a column of words? Name the one that holds the tags with --label", "{}: 学習の準備ができません。スパンの種類は {limit} 以下のはずですが、{found} 種類あります。単語の列ではありませんか。タグの列を --label で指定してください", path.display()))]
+    #[error("{}", tr!("{}: checking the data: expected at most {limit} kinds of spans, found {found}; is it a column of words? Name the one that holds the tags with --label", "{}: データを使えません。スパンの種類は {limit} 以下のはずですが、{found} 種類あります。単語の列ではありませんか。タグの列を --label で指定してください", path.display()))]
     TooManyKinds { path: PathBuf, limit: usize, found: usize },
     #[error("{}", one_class(path, label, *rows, column))]
     OneClass { path: PathBuf, label: String, rows: u64, column: String },
-    #[error("{}", tr!("{}: preparing to train: expected a label column of few, repeated values, found {} different values in {} rows of {column}, such as {examples}; it looks like {looks_like}; {advice}", "{}: 学習の準備ができません。ラベル列には少数の繰り返す値が必要ですが、{2} 行の{column}に {1} 種類の値があります（{examples} など）。{looks_like}のようです。{advice}", path.display(), found[0], found[1]))]
+    #[error("{}", tr!("{}: checking the data: expected a label column of few, repeated values, found {} different values in {} rows of {column}, such as {examples}; it looks like {looks_like}; {advice}", "{}: データを使えません。ラベル列には少数の繰り返す値が必要ですが、{2} 行の{column}に {1} 種類の値があります（{examples} など）。{looks_like}のようです。{advice}", path.display(), found[0], found[1]))]
     NoClasses {
         path: PathBuf,
         column: String,
@@ -290,12 +290,12 @@ fn too_few_rows(path: &Path, rows: u64, least: u64) -> String {
     let path = path.display();
     match lang() {
         Lang::En => format!(
-            "{path}: preparing to train: expected at least {}, found {}; add more examples",
+            "{path}: checking the data: expected at least {}, found {}; add more examples",
             format_count(least, "row"),
             format_count(rows, "row")
         ),
         Lang::Ja => {
-            format!("{path}: 学習の準備ができません。{least} 行以上が必要ですが、{rows} 行です。例を増やしてください")
+            format!("{path}: データを使えません。{least} 行以上が必要ですが、{rows} 行です。例を増やしてください")
         }
     }
 }
@@ -304,12 +304,12 @@ fn too_few_numbers(path: &Path, found: usize) -> String {
     let path = path.display();
     match found {
         2 => tr!(
-            "{path}: preparing to train: expected at least 3 different numbers, found 2, which are two classes: train with --task classify",
-            "{path}: 学習の準備ができません。3 種類以上の数値が必要ですが、2 種類です。2 種類なら 2 つのクラスです。--task classify で学習してください"
+            "{path}: checking the data: expected at least 3 different numbers, found 2, which are two classes: train with --task classify",
+            "{path}: データを使えません。3 種類以上の数値が必要ですが、2 種類です。2 種類なら 2 つのクラスです。--task classify で学習してください"
         ),
         _ => tr!(
-            "{path}: preparing to train: expected at least 3 different numbers, found the same number in every row, so there is nothing to learn; name another column with --label",
-            "{path}: 学習の準備ができません。3 種類以上の数値が必要ですが、すべての行が同じ値で、学ぶことがありません。--label で別の列を指定して\
+            "{path}: checking the data: expected at least 3 different numbers, found the same number in every row, so there is nothing to learn; name another column with --label",
+            "{path}: データを使えません。3 種類以上の数値が必要ですが、すべての行が同じ値で、学ぶことがありません。--label で別の列を指定して\
              ください"
         ),
     }
@@ -318,8 +318,8 @@ fn too_few_numbers(path: &Path, found: usize) -> String {
 fn one_class(path: &Path, label: &str, rows: u64, column: &str) -> String {
     let (path, label, counted) = (path.display(), quote(label), format_count(rows, "row"));
     tr!(
-        "{path}: preparing to train: expected two or more classes, found only {label} in all {counted}; is {column} the label? Name another with --label",
-        "{path}: 学習の準備ができません。2 つ以上のクラスが必要ですが、全 {rows} 行が{label}です。{column}はラベルですか。--label で別の列を指定してください"
+        "{path}: checking the data: expected two or more classes, found only {label} in all {counted}; is {column} the label? Name another with --label",
+        "{path}: データを使えません。2 つ以上のクラスが必要ですが、全 {rows} 行が{label}です。{column}はラベルですか。--label で別の列を指定してください"
     )
 }
 

@@ -128,6 +128,8 @@ pub struct ReadOptions {
     /// Merge labels that differ only in case, width, white space or hyphens. The spelling is the one in this list, else
     /// the most frequent one. `None` keeps all labels as they are.
     pub merge_labels: Option<Vec<String>>,
+    /// The decimal separator of numbers that may have two readings, such as `1.234`. Detected if `None`.
+    pub decimal: Option<char>,
     /// The sheet of an Excel workbook. If `None`, the first visible sheet with a table.
     pub sheet: Option<String>,
     /// The format. Detected from name and content if `None`.
@@ -158,6 +160,11 @@ impl ReadOptions {
     /// Returns the labels whose spellings are used, if spellings are merged.
     pub(crate) fn merged_labels(&self) -> Option<&[String]> {
         self.merge_labels.as_deref().or_else(|| self.training_options()?.merge_labels.as_deref())
+    }
+
+    /// Returns the decimal separator of numbers that may have two readings.
+    pub(crate) fn decimal(&self) -> Option<char> {
+        self.decimal.or_else(|| self.training_options()?.decimal)
     }
 
     /// Returns whether bad rows are skipped. The option of the training file does not apply to rows to be predicted,

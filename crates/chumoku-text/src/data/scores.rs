@@ -90,8 +90,9 @@ pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoreDataset, D
             Err(error) => records.skip_row(error)?,
         }
     }
-    form.set_decimal(&points);
-    if points.are_thousands() {
+    let are_thousands = points.are_thousands_given(options.decimal());
+    form.set_decimal(&points, are_thousands);
+    if are_thousands {
         for (example, value) in examples.iter_mut().zip(with_groups) {
             example.score = value.unwrap_or(example.score);
         }
@@ -132,6 +133,11 @@ impl ScoreDataset {
             expected: quote(&first.number_example).into(),
             found: quote(&self.number_example).into(),
         })
+    }
+
+    /// Returns the decimal separator of the numbers, if they show it.
+    pub fn decimal(&self) -> Option<char> {
+        self.number_format.decimal()
     }
 
     /// Adds the number format of the next file.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::detect::{self, DetectedFormat};
+use super::detect::{self, DetectedFormat, SpacedQuotes};
 use super::error::{ColumnRole, DataError, SourceLocation};
 use super::excel::ExcelReader;
 use super::fasttext::FAST_TEXT_COLUMNS;
@@ -61,12 +61,15 @@ struct FormatOrigin {
     first_row: u64,
     /// True if the decoded text looks as if it had another encoding.
     is_garbled: bool,
+    /// Quoted fields after spaces.
+    quotes: SpacedQuotes,
     /// True if the first row may also be the opposite: a header, or data.
     header_is_close: bool,
 }
 
 impl DataTable {
     pub(crate) fn from_file(path: &Path, opened: DecodedFile, options: &ReadOptions) -> Result<Self, DataError> {
+        let mut quotes = SpacedQuotes::None;
         let (found, mut reader, live_lines) = match opened.content {
             FileContent::Parquet(file) => {
                 let reader = FormatReader::Parquet(Box::new(ParquetReader::open(path, file)?));
@@ -80,7 +83,11 @@ impl DataTable {
             }
             FileContent::Text { lines, head, whole, is_live } => {
                 let found = detect::detect(path, &head, whole, options);
-                let reader = FormatReader::for_lines(found.format, lines, options.several_labels);
+                let mut reader = FormatReader::for_lines(found.format, lines, options.several_labels);
+                if let (FormatReader::Csv(reader), Format::Csv { delimiter }) = (&mut reader, found.format) {
+                    quotes = SpacedQuotes::from_head(&head, whole, delimiter);
+                    reader.skips_spaces = quotes == SpacedQuotes::All;
+                }
                 (found, reader, is_live.then(|| head.matches('\n').count() as u64))
             }
         };
@@ -137,8 +144,16 @@ impl DataTable {
             row.set_fields(&layout.columns);
         }
         let (gzip, encoding, is_garbled) = (opened.gzip, opened.encoding, opened.is_garbled);
-        let origin =
-            FormatOrigin { format_why, is_certain: is_sure, gzip, encoding, first_row, is_garbled, header_is_close };
+        let origin = FormatOrigin {
+            format_why,
+            is_certain: is_sure,
+            gzip,
+            encoding,
+            first_row,
+            is_garbled,
+            quotes,
+            header_is_close,
+        };
         Ok(DataTable {
             layout,
             options: options.clone(),
@@ -251,6 +266,14 @@ impl DataTable {
                 "、{name} から変換しましたが、文字化けのようです。--encoding を確認してください"
             ),
         };
+        let quotes = match self.origin.quotes {
+            SpacedQuotes::None => String::new(),
+            SpacedQuotes::All => tr!("; spaces after delimiters left out", "。区切り文字の後の空白は除去"),
+            SpacedQuotes::Some(line) => tr!(
+                "; quotes after spaces kept: in line {line} more text follows one",
+                "。空白の後の引用符は保持（{line} 行目で引用符の後に文字が続くため）"
+            ),
+        };
         let (path, why) = (path.display(), self.origin.format_why);
         let close = match (self.origin.header_is_close, header) {
             (false, _) => String::new(),
@@ -265,8 +288,8 @@ impl DataTable {
             }
         };
         tr!(
-            "{path}: {format}{shape}{gzip}{encoding} ({why}){close}",
-            "{path}: {format}{shape}{gzip}{encoding}（{why}）{close}"
+            "{path}: {format}{shape}{gzip}{encoding} ({why}){close}{quotes}",
+            "{path}: {format}{shape}{gzip}{encoding}（{why}）{close}{quotes}"
         )
     }
 

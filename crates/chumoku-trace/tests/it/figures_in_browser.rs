@@ -131,11 +131,9 @@ fn films_show_every_weight_of_a_frame() {
         let dom = visit.out;
         assert_eq!((root(&dom, "data-error"), root(&dom, "data-violations")), (None, None));
         assert_eq!((root(&dom, "data-frame"), root(&dom, "data-playing")), (Some("3"), Some("0")));
-        assert!(
-            dom.contains(
-                ["frame 3 of 4: epoch 2, step 80", "4 コマ中 3：エポック 2、80 ステップ"][usize::from(causal)]
-            )
-        );
+        assert!(dom.contains(
+            ["frame 3 of 4: epoch 2, step 80", "4 コマ中 3 コマ目：エポック 2、ステップ 80"][usize::from(causal)]
+        ));
         let axis = |name: &str| -> Vec<String> {
             let texts = elements(&dom, &format!("data-axis=\"{name}\">"), "<");
             texts.into_iter().map(String::from).collect()

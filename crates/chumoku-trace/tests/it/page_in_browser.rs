@@ -1120,6 +1120,35 @@ fn patching_of_labels_and_equal_answers_is_worded_for_them() {
     assert_eq!(lens, "The probability of “positive” after every layer (logit lens)");
 }
 
+/// Checks the WCAG contrast of numbers with the color of their cells, over the whole scale.
+#[test]
+fn colored_cells_are_readable_in_both_themes() {
+    let mut e = with_inner_steps();
+    let patching = e.patching.as_mut().expect("patching");
+    let count = patching.residual.len();
+    patching.residual.iter_mut().enumerate().for_each(|(i, x)| *x = 2.0 * i as f32 / (count - 1) as f32 - 1.0);
+    for head in [&mut patching.heads, &mut patching.feed_forward] {
+        let count = head.len();
+        head.iter_mut().enumerate().for_each(|(i, x)| *x = 0.45 + 0.3 * i as f32 / count as f32);
+    }
+    let page = to_html(&e, [0; 2], Lang::En);
+    let script = "
+        const pen = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+        const light = (...colors) => { for (const color of colors) { pen.fillStyle = color; pen.fillRect(0, 0, 1, 1); }
+          const [r, g, b] = [...pen.getImageData(0, 0, 1, 1).data].map(x => x / 255).map(x => x <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4);
+          return .2126 * r + .7152 * g + .0722 * b; };
+        const all = [...document.querySelectorAll('.grid tbody td')].map(cell => {
+          const style = getComputedStyle(cell), card = getComputedStyle(cell.closest('.card')).backgroundColor;
+          const [a, b] = [light(card, style.backgroundColor), light(card, style.color)];
+          return (Math.max(a, b) + .05) / (Math.min(a, b) + .05); });
+        log.push(all.length, Math.min(...all));";
+    for theme in ["light", "dark"] {
+        let Some(log) = run(&page, &format!("theme={theme}"), script) else { return };
+        assert!(log[0].parse::<usize>().unwrap() > 60, "{log:?}");
+        assert!(log[1].parse::<f64>().unwrap() >= 4.5, "{theme}: {log:?}");
+    }
+}
+
 /// Marked tokens and outlined cells have a legend, and a wide table scrolls inside itself.
 #[test]
 fn patching_has_a_legend_and_stays_inside_its_card() {

@@ -164,6 +164,23 @@ fn recomputed_numbers_match_a_new_trace() {
     }
 }
 
+/// With the scale switched off, and in a trace without it, no number is divided by √1. Small operands keep their digits.
+#[test]
+fn sums_without_a_scale_have_no_root() {
+    let inputs = r#"{"X": [[2, 0.000374], [1, 3]], "W_Q": [[1, 0], [0, 1]], "W_K": [[1, 0], [0, 1]], "V": [[1], [2]]}"#;
+    let lines = |more: &str| {
+        let example = WorkedExample::parse(&format!(r#"{{"inputs": {inputs}{more}}}"#)).unwrap();
+        let switch = "const scale = $('#control-scale'); if (scale.checked) scale.click();";
+        let script = format!("{SHOWN} {switch} log.push(...shown());");
+        found(&example.trace(0).unwrap().to_html(&options(Lang::En)), &script, &[])
+    };
+    let Some(switched_off) = lines("") else { return };
+    assert_eq!(switched_off, lines(r#", "options": {"scale": 1}"#).unwrap());
+    for said in ["(2,2)=10=10.0000", "=3.36e-4·1+0.9997·2"] {
+        assert!(switched_off.iter().any(|line| line.contains(said)), "{said}: {switched_off:?}");
+    }
+}
+
 #[test]
 fn recurrent_steps_are_recomputed() {
     for (name, matrix, [i, j], text) in

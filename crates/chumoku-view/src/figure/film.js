@@ -14,7 +14,7 @@
     },
     ja: {
       title: place => `フィルム：${place}`, play: '▶ 再生', pause: '❚❚ 一時停止', frame: 'コマ', head: 'ヘッド', keys: 'キー：見られる語', queries: 'クエリ：見る語',
-      at: ([epoch, step], i) => `${count} コマ中 ${i + 1}：エポック ${epoch}、${step} ステップ`, place: head => `第\xa0${D.layer + 1}\xa0層・ヘッド ${head + 1}`,
+      at: ([epoch, step], i) => `${count} コマ中 ${i + 1} コマ目：エポック ${epoch}、ステップ ${step}`, place: head => `第\xa0${D.layer + 1}\xa0層・ヘッド ${head + 1}`,
       cell: (a, b, x) => `${a} → ${b}：${x} %`, help: 'キー操作：スペースで再生と一時停止、← → で 1 コマずつ、Home と End で最初と最後のコマへ。',
       pooled: '1 マスは、まとめた重みのうち最大の値を表します。', some: `記録された ${D.recorded} コマのうち ${count} コマ。`,
     },

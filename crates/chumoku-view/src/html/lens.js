@@ -5,7 +5,7 @@ const tokenName = text => plain(D.kind === 'language_model' ? signsOf(text) : te
 // A cell of a grid; its color is a share of the scale, and negative numbers are orange.
 function gridCell(x, text, said, isTop) {
   const css = colors(), lut = LUTS[theme()], cell = el('td', { text, tabIndex: -1, title: said, 'aria-label': said, class: isTop ? 'strongest' : '' });
-  if (x < 0) cell.style.background = `color-mix(in srgb, ${css.against} ${Math.min(60, -60 * x).toFixed(0)}%, transparent)`;
+  if (x < 0) cell.style.background = `color-mix(in srgb, ${css.against} ${Math.min(50, -50 * x).toFixed(0)}%, transparent)`;
   else { const color = lut[shade8(x)]; cell.style.background = color.css; cell.style.color = color.ink; }
   return cell;
 }

@@ -116,9 +116,9 @@ for (const [name, anchors] of Object.entries(SCALES)) {
     const place = i / 255 * (stops.length - 1), k = Math.min(stops.length - 2, Math.floor(place)), f = place - k;
     const c = stops[k].map((v, j) => Math.round(v + (stops[k + 1][j] - v) * f));
     const lin = c.map(v => (v /= 255) <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
-    // Dark or light digits, by the contrast that WCAG defines.
+    // Black or white digits: a contrast (WCAG) of 4.58 or more.
     const light = .2126 * lin[0] + .7152 * lin[1] + .0722 * lin[2] > .179;
-    return { c, css: `rgb(${c})`, ink: light ? '#10151b' : '#f6f8fa' };
+    return { c, css: `rgb(${c})`, ink: light ? '#000' : '#fff' };
   });
 }
 const THEMES = ['auto', 'light', 'dark'];

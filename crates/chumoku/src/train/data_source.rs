@@ -45,6 +45,9 @@ pub struct DataSource {
     /// The values that mark a missing value.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<Vec<String>>,
+    /// The decimal separator of the numbers to predict.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decimal: Option<char>,
     /// True if different spellings of a label were merged.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     merge_labels: bool,
@@ -75,10 +78,16 @@ impl DataSource {
             skip_bad_rows: options.skip_bad_rows,
             header: options.header,
             missing: options.missing.clone(),
+            decimal: options.decimal,
             merge_labels: options.merge_labels.is_some(),
             labels: Vec::new(),
             separator: None,
         }
+    }
+
+    /// Names the text column and the label column, or the text column alone.
+    pub fn of_columns(names: &[String]) -> DataSource {
+        DataSource { text: names.first().cloned(), label: names.get(1).cloned(), ..DataSource::default() }
     }
 
     /// Adds further training files.
@@ -107,6 +116,7 @@ impl DataSource {
             skip_bad_rows: self.skip_bad_rows || defaults.skip_bad_rows,
             header: self.header.or(defaults.header),
             missing: self.missing.or_else(|| defaults.missing.clone()),
+            decimal: self.decimal.or(defaults.decimal),
             merge_labels: self.merge_labels || defaults.merge_labels,
             ..self
         }
@@ -135,6 +145,7 @@ impl DataSource {
         options.skip_bad_rows = self.skip_bad_rows;
         options.header = self.header;
         options.missing.clone_from(&self.missing);
+        options.decimal = self.decimal;
         options.merge_labels = self.merge_labels.then(Vec::new);
         options.require_text = true;
         options

@@ -107,8 +107,9 @@ fn write_errors_and_curve(
     Ok(outcome)
 }
 
-fn eval_translator(args: &EvalArgs) -> anyhow::Result<ExitCode> {
+fn eval_translator(args: &mut EvalArgs) -> anyhow::Result<ExitCode> {
     let model = load::translator(&args.model, args.precision)?;
+    args.reading.use_side_names(&model.config().names);
     let dataset = load_translation_rows(&args.data, &read_options(&args.reading, false)?)?;
     let scores = TranslationScores::measure(model, &dataset.pairs.iter().collect(), &TranslateOptions::default())?;
     let mut out = stdout().lock();
@@ -207,8 +208,8 @@ fn print_scores(rows: &[(&str, &Scores)]) -> anyhow::Result<()> {
     }
     let (n, rows_counted) = (format_thousands(whole.rows), pluralize(whole.rows, "row"));
     writeln!(out, "{}\n", tr!("{rows_counted}", "{n} 行"))?;
-    writeln!(out, "{}", classes::predictor_table(rows))?;
-    write!(out, "{}{}", classes::level_table(rows), classes::class_report(whole, "--json"))?;
+    writeln!(out, "{}{}", classes::predictor_table(rows), classes::level_table(rows))?;
+    write!(out, "{}", classes::class_report(whole, "--json"))?;
     Ok(())
 }
 

@@ -336,8 +336,9 @@ impl ModelInfo {
         let counts = ["rows", "documents"].into_iter().find_map(|key| Some((key, metrics[key].as_object()?)));
         let count = |part: &str| counts.and_then(|(_, counts)| counts.get(part)).and_then(Value::as_u64);
         if let (Some(rows), Some((key, _))) = (count("train"), counts) {
-            let noun = if rows == 1 { &key[..key.len() - 1] } else { key };
-            let noun = lang().pick(noun, if key == "rows" { "行" } else { "文書" });
+            // A document may be split between training and validation.
+            let [one, many, ja] = if key == "rows" { ["row", "rows", "行"] } else { ["text", "texts", "件"] };
+            let noun = lang().pick(if rows == 1 { one } else { many }, ja);
             let [train, valid, test] =
                 [rows, count("valid").unwrap_or(0), count("test").unwrap_or(0)].map(|n| format_thousands(n as usize));
             let seed = &metrics["seed"];

@@ -125,7 +125,6 @@ fn print_summary(metrics: &Value, noun: &str, details: &str, next: &str, advice:
         classes::predictor_table(&rows)
     );
     let levels = classes::level_table(&rows);
-    let levels = if levels.is_empty() { levels } else { format!("\n{levels}") };
     let sections = optional_sections(metrics);
     let below = format!("{sections}\n{next}{}\n", paragraph(advice));
     let room = free_lines(&[&above, &levels, &below]);

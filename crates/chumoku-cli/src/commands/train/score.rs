@@ -33,11 +33,13 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
             "数値の付いた内蔵のデータはありません。ファイルを指定してください（例: chumoku train reviews.csv --task score）"
         );
     };
-    let options = read_options(&args.reading, false)?;
+    let mut options = read_options(&args.reading, false)?;
     let mut numbers = options.clone();
     numbers.numbers = true;
     let like = options_for_all_files(path, &args.more, &numbers)?;
     let train = load_all(args, path, [&options, &like], load_number_rows)?;
+    // A small file may not show how the numbers are written.
+    options.decimal = train.decimal();
     let [valid, test] = load_held_out(args, |path| load_number_rows(path, &options))?;
     let others = [args.valid.as_deref(), args.test.as_deref()];
     let source = Some(DataSource::new(path, others, &options).with_files(&args.more));

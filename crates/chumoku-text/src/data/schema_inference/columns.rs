@@ -7,7 +7,7 @@ use super::label::{LabelCandidate, NAME_BITS, TableView};
 use super::missing::MissingValues;
 use super::names::{PAIR_NAMES, TEXT_NAMES, fold_name};
 use super::profile::{ColumnProfile, FEW_ROWS};
-use super::reasons::{as_in_training, as_requested, few_values, its_name, label_description, the_only_other};
+use super::reasons::{few_values, its_name, label_description, the_only_other, why_requested};
 use super::{close_runner_up, rank, tied_readings};
 use crate::lang::lang;
 use crate::lang::wording::{did_you_mean, join_names, list_names};
@@ -83,8 +83,7 @@ pub(crate) fn choose_columns(
 ) -> Result<ColumnChoice, DataError> {
     let mut chooser = ColumnChooser::new(layout, rows, options);
     let filled = chooser.with_training_options(options);
-    let why_requested = |given: &Option<String>| if given.is_some() { as_requested() } else { as_in_training() };
-    let [why_text, why_label] = [why_requested(&options.text), why_requested(&options.label)];
+    let [why_text, why_label] = [&options.text, &options.label].map(why_requested);
     let options = filled.as_ref().unwrap_or(options);
     let beside = chooser.requested_features(options)?;
     let taken: Vec<usize> = beside.iter().filter_map(FeatureSource::column).collect();

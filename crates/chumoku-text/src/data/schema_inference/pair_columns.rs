@@ -5,7 +5,7 @@ use super::super::format::ReadOptions;
 use super::super::record::{Record, TableLayout};
 use super::columns::ColumnChooser;
 use super::names::{fold_name, role_of_name};
-use super::reasons::{as_requested, its_name, the_only_other};
+use super::reasons::{its_name, the_only_other, why_requested};
 use crate::lang::lang;
 use crate::tr;
 
@@ -162,6 +162,7 @@ pub(crate) fn choose_pair(
 ) -> Result<PairColumns, DataError> {
     let chooser = ColumnChooser::new(layout, rows, options);
     let filled = chooser.with_training_options(options);
+    let [source_why, target_why] = [&options.text, &options.label].map(why_requested);
     let options = filled.as_ref().unwrap_or(options);
     let source =
         options.text.as_deref().map(|requested| chooser.requested_column(ColumnRole::Source, requested)).transpose()?;
@@ -178,12 +179,12 @@ pub(crate) fn choose_pair(
             let (roles, column) = ([ColumnRole::Source, ColumnRole::Target], layout.columns[source].clone());
             return Err(DataError::SameColumn { path: layout.path.clone(), roles, column });
         }
-        (Some(source), Some(target)) => return Ok(PairColumns::new((source, target), as_requested())),
+        (Some(source), Some(target)) => return Ok(PairColumns { source, target, source_why, target_why }),
         _ => choose_partner(&chooser, given, if source.is_some() { ColumnRole::Target } else { ColumnRole::Source })?,
     };
     Ok(match source {
-        Some(source) => PairColumns { source, target: other.0, source_why: as_requested(), target_why: other.1 },
-        None => PairColumns { source: other.0, target: given, source_why: other.1, target_why: as_requested() },
+        Some(source) => PairColumns { source, target: other.0, source_why, target_why: other.1 },
+        None => PairColumns { source: other.0, target: given, source_why: other.1, target_why },
     })
 }
 

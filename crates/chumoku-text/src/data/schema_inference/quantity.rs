@@ -59,10 +59,15 @@ impl QuantityFormat {
     }
 
     /// Sets the decimal separator of a column whose points could be read in two ways.
-    pub(crate) fn set_decimal(&mut self, points: &PointGroups) {
+    pub(crate) fn set_decimal(&mut self, points: &PointGroups, are_thousands: bool) {
         if points.grouped > 0 {
-            self.decimal = Some(if points.are_thousands() { ',' } else { '.' });
+            self.decimal = Some(if are_thousands { ',' } else { '.' });
         }
+    }
+
+    /// Returns the decimal separator, if it is known.
+    pub(crate) fn decimal(&self) -> Option<char> {
+        self.decimal
     }
 
     /// Adds a format to that of a column. Returns whether this changed the column's.
@@ -157,11 +162,18 @@ impl PointGroups {
     /// decimal comma, or whole numbers below 1,000 have no point. A program that leaves out trailing zeros would have
     /// written one or two decimals in a tenth of the fractions.
     pub fn are_thousands(&self) -> bool {
+        self.are_thousands_given(None)
+    }
+
+    /// Returns whether the points separate thousands, given the decimal separator of other files. It counts if the
+    /// column shows neither a decimal comma nor a decimal point.
+    pub(crate) fn are_thousands_given(&self, decimal: Option<char>) -> bool {
         const MIN_GROUPED: usize = 30;
         const MIN_GROUPED_WITH_UNIT: usize = 3;
         let least = if self.has_units { MIN_GROUPED_WITH_UNIT } else { MIN_GROUPED };
         let [has_comma, has_point] = self.has_decimal;
-        self.grouped > 0 && !has_point && (has_comma || self.has_small_integers && self.grouped >= least)
+        let is_likely = decimal.map_or(self.has_small_integers && self.grouped >= least, |decimal| decimal == ',');
+        self.grouped > 0 && !has_point && (has_comma || is_likely)
     }
 }
 

@@ -17,6 +17,11 @@ pub(crate) fn as_requested() -> &'static str {
     lang().pick("as requested", "指定どおり")
 }
 
+/// The reason for a column that is `given` by the caller, or else by the training file.
+pub(crate) fn why_requested(given: &Option<String>) -> &'static str {
+    if given.is_some() { as_requested() } else { as_in_training() }
+}
+
 /// The reason for a column chosen by its name.
 pub(crate) fn its_name() -> &'static str {
     lang().pick("its name", "列名から")

@@ -649,4 +649,16 @@ fn points_of_prices_separate_thousands() {
     assert_eq!(fuel.examples[4].score, 1.504);
     // Both in one data set would mix two scales.
     assert!(fuel.check_number_format(&thousands).is_err());
+    // A small file does not show it, so the training file decides, unless there is a decimal point.
+    let with = |decimal, name: &str, prices: &str| {
+        let training_options = Some(Box::new(ReadOptions { decimal, ..ReadOptions::default() }));
+        let options = ReadOptions { training_options, ..labeled() };
+        let found = load_scores(&folder.file(name, format!("text,price\n{prices}")), &options).unwrap();
+        found.examples.iter().map(|example| example.score).collect::<Vec<_>>()
+    };
+    let small = "a b,1.111\nc d,2.500\n";
+    assert_eq!(thousands.decimal(), Some(','));
+    assert_eq!(with(thousands.decimal(), "small.csv", small), [1111.0, 2500.0]);
+    assert_eq!(with(fuel.decimal(), "small.csv", small), [1.111, 2.5]);
+    assert_eq!(with(thousands.decimal(), "point.csv", "a b,1.111\nc d,2.5\n"), [1.111, 2.5]);
 }

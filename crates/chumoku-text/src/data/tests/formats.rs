@@ -276,3 +276,27 @@ fn the_delimiter_fits_most_rows_and_the_header() {
     // A delimiter at the end of each line makes a last column without a name or values.
     assert_eq!(reading("day,mood,\n1,a fine day,\n2,a bad day,\n"), "CSV with a header, 3");
 }
+
+#[test]
+fn quotes_after_spaces_are_read_as_quotes() {
+    let folder = Folder::new();
+    let read = |name: &str, content: &str| {
+        let path = folder.file(name, content);
+        (pairs(&path, &labeled()), RowSource::open(&path, &labeled()).unwrap().describe())
+    };
+    let two = |rows: &[(&str, &str)]| rows.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect::<Vec<_>>();
+    let spaced = "label, text\ngood, \"fine, really\"\nbad,  \"two\nlines, \"\"so\"\"\"\ngood, plain\n";
+    for name in ["a.csv", "a.dat"] {
+        let (rows, described) = read(name, spaced);
+        assert_eq!(rows, two(&[("fine, really", "good"), ("two\nlines, \"so\"", "bad"), ("plain", "good")]));
+        assert!(described.contains("spaces after delimiters left out"), "{described}");
+    }
+    // If text follows a quote, quotes are kept, and the description says where.
+    let (rows, described) = read("b.csv", "label,text\ngood, \"fine\"\nbad, \"not\" fine\n");
+    assert_eq!(rows, two(&[(" \"fine\"", "good"), (" \"not\" fine", "bad")]));
+    assert!(described.contains("quotes after spaces kept: in line 3"), "{described}");
+    // Other files stay as they are.
+    let (rows, described) = read("c.csv", "label,text\ngood, fine\nbad, \"not\" fine\n");
+    assert_eq!(rows, two(&[(" fine", "good"), (" \"not\" fine", "bad")]));
+    assert!(!described.contains("spaces"), "{described}");
+}

@@ -73,6 +73,7 @@ fn options() -> impl Strategy<Value = ReadOptions> {
             header,
             format,
             sheet: None,
+            decimal: header.map(|given| if given { ',' } else { '.' }),
             faults_in_place: header.is_none(),
             find_delimiter: skip_bad_rows,
             missing: header.map(|given| if given { Vec::new() } else { vec!["b".to_owned()] }),

@@ -339,6 +339,6 @@ fn sets_share_no_source() {
     let few = load_pairs(&one(&folder, "c.tsv", "a b\tc\nd e\tf\n"), &ReadOptions::default()).unwrap();
     assert_eq!(
         folder.message(&PairSplit::new(&few, None, None).unwrap_err()),
-        "c.tsv: preparing to train: expected at least 4 rows, found 2 rows; add more examples"
+        "c.tsv: checking the data: expected at least 4 rows, found 2 rows; add more examples"
     );
 }

@@ -215,22 +215,22 @@ fn untrainable_data_sets_are_refused() {
     };
     assert_eq!(
         check("text,label\ngood,1\n"),
-        "a.csv: preparing to train: expected at least 4 rows, found 1 row; add more examples"
+        "a.csv: checking the data: expected at least 4 rows, found 1 row; add more examples"
     );
     assert_eq!(
         check("text,label\na,1\nb,1\nc,1\nd,1\n"),
-        "a.csv: preparing to train: expected two or more classes, found only “1” in all 4 rows; is column “label” the \
+        "a.csv: checking the data: expected two or more classes, found only “1” in all 4 rows; is column “label” the \
          label? Name another with --label"
     );
     assert_eq!(
         check("a b c,1\nd e f,1\ng h i,1\nj k l,1\n"),
-        "a.csv: preparing to train: expected two or more classes, found only “1” in all 4 rows; is column 2 the label? \
+        "a.csv: checking the data: expected two or more classes, found only “1” in all 4 rows; is column 2 the label? \
          Name another with --label"
     );
     let many: String = (0..=MAX_CLASSES).map(|i| format!("text {i},id{i}\n")).collect();
     assert_eq!(
         message("a.csv", format!("text,label\n{many}"), &labeled()),
-        "a.csv: preparing to train: expected a label column of few, repeated values, found 5000 different values in 5000 \
+        "a.csv: checking the data: expected a label column of few, repeated values, found 5000 different values in 5000 \
          rows of column “label”, such as “id0”, “id1”, “id2”; it looks like an identifier; sort the values into a few classes"
     );
     // Only the columns that could be the label are named.
