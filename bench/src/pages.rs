@@ -164,7 +164,7 @@ fn explanation(model: &str, words: &[String], attention: Vec<f32>) -> Explanatio
         cut: None,
         kind: ExplanationKind::Classifier,
         model: model.into(),
-        text: words[1..].join(" "),
+        text: words[1..].join(" ").into(),
         label: "positive".into(),
         similarity: None,
         number: None,

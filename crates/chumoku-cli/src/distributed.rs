@@ -12,6 +12,7 @@ use crate::data::read_options;
 use crate::usage::{UsageError, is_usage_error, one_line};
 use chumoku::answers::{AnswerFormat, ModelInputs};
 use chumoku::data::{ColumnChoice, FeatureSource, Format, Record, Records, TableLayout, is_conll};
+use chumoku::row::{AsRow, Row, RowRef, as_rows};
 use chumoku::tr;
 use serde_json::{Map, Value, json};
 use std::ffi::OsString;
@@ -222,7 +223,7 @@ impl ChunkAnswerer {
 
     /// Joins a text with the values of its [feature columns](Self::feature_columns), as the model reads it.
     #[must_use]
-    pub fn with_columns(&self, text: &str, cells: &[String]) -> String {
+    pub fn with_columns(&self, text: impl AsRow, cells: &[String]) -> Row {
         self.inputs.with_columns(text, cells)
     }
 
@@ -230,7 +231,7 @@ impl ChunkAnswerer {
     ///
     /// # Errors
     /// If the model cannot answer.
-    pub fn answer(&mut self, texts: &[&str]) -> Result<Vec<String>, CommandError> {
+    pub fn answer(&mut self, texts: &[RowRef<'_>]) -> Result<Vec<String>, CommandError> {
         let is_columns = self.column_names().is_some();
         let found = (self.answers.answer)(texts).map_err(CommandError::from_error)?;
         let one = |mut values: Vec<Value>| match is_columns {
@@ -260,10 +261,9 @@ impl ChunkAnswerer {
             portion.take();
             answers.skip_rows(*first);
         }
-        let texts = rows.iter().filter(|(_, fault)| fault.is_none()).map(|(record, _)| columns.row_text(record));
-        let texts: Vec<_> = texts.collect();
-        let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
-        let found = if texts.is_empty() { Vec::new() } else { (self.answers.answer)(&texts)? };
+        let texts = rows.iter().filter(|(_, fault)| fault.is_none()).map(|(record, _)| columns.row(record));
+        let texts: Vec<Row> = texts.collect();
+        let found = if texts.is_empty() { Vec::new() } else { (self.answers.answer)(&as_rows(&texts))? };
         let mut found = found.into_iter();
         let mut written = AnsweredChunk { rows: rows.len(), ..AnsweredChunk::default() };
         for (record, fault) in rows {

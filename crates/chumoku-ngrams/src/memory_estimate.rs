@@ -4,6 +4,7 @@ use super::column_matrix::{MAX_PLAIN, fitting_bytes};
 use super::target::num_outputs;
 use super::tokens::{NgramReader, NgramScheme};
 use chumoku_kernels::parallel;
+use chumoku_text::row::RowRef;
 
 /// Number of texts in the sample.
 const SAMPLE_TEXTS: usize = 1 << 10;
@@ -25,19 +26,19 @@ pub(crate) struct NgramEstimate {
 
 impl NgramEstimate {
     /// Estimates the numbers of n-grams from a sample. A feature is an n-gram that occurs in at least `at_least` texts.
-    pub(crate) fn estimate(texts: &[&str], scheme: &NgramScheme, at_least: u32) -> NgramEstimate {
+    pub(crate) fn estimate(texts: &[RowRef<'_>], scheme: &NgramScheme, at_least: u32) -> NgramEstimate {
         /// With more texts, rare n-grams become features: at first their number grows a little faster than that of
         /// texts.
         const GROWTH: f64 = 2.0;
         let step = texts.len().div_ceil(SAMPLE_TEXTS).max(1);
-        let sample: Vec<&str> = texts.iter().step_by(step).copied().collect();
-        let read = |text: &&str| {
-            let mut hashes = NgramReader::default().read(text, scheme).to_vec();
+        let sample: Vec<RowRef<'_>> = texts.iter().step_by(step).copied().collect();
+        let read = |text: &RowRef<'_>| {
+            let mut hashes = NgramReader::default().read(*text, scheme).to_vec();
             hashes.dedup();
             hashes
         };
         let mut hashes = parallel::map(&sample, read).concat();
-        let bytes = |texts: &[&str]| texts.iter().map(|text| text.len()).sum::<usize>() as f64;
+        let bytes = |texts: &[RowRef<'_>]| texts.iter().map(|row| row.joined_len()).sum::<usize>() as f64;
         let scale = bytes(texts) / bytes(&sample).max(1.0);
         let ngrams = hashes.len() as f64 * scale;
         hashes.sort_unstable();
@@ -93,17 +94,18 @@ impl TrainingEstimate {
 mod tests {
     use super::*;
     use crate::tests::plain_frequencies;
+    use chumoku_text::row::as_rows;
 
     #[test]
     fn estimates_from_a_sample_match_all_texts() {
         let scheme = NgramScheme::default();
         let texts: Vec<String> = (0..5_000).map(|i| format!("row {i} of {} words", i * i % 977)).collect();
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let texts = as_rows(&texts);
         let mut reader = NgramReader::default();
-        let all: usize = texts.iter().map(|text| reader.read(text, &scheme).chunk_by(|a, b| a == b).count()).sum();
+        let all: usize = texts.iter().map(|text| reader.read(*text, &scheme).chunk_by(|a, b| a == b).count()).sum();
         let found = NgramEstimate::estimate(&texts, &scheme, 2);
         assert!((found.ngrams / all as f64 - 1.0).abs() < 0.02, "{found:?} of {all}");
-        let features = |texts: &[&str], at_least: u32| {
+        let features = |texts: &[RowRef<'_>], at_least: u32| {
             let counts = plain_frequencies(texts, &scheme);
             counts.values().filter(|&&texts| texts >= at_least).count() as f64
         };

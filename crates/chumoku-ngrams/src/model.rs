@@ -7,6 +7,7 @@ use super::vocabulary::{CountedTexts, Vocabulary};
 use crate::feature_columns;
 use chumoku_kernels::cancel::CancelFlag;
 use chumoku_kernels::parallel;
+use chumoku_text::row::{AsRow, RowRef, as_rows};
 use std::collections::HashMap;
 
 /// A trained linear classifier on n-grams.
@@ -78,18 +79,22 @@ impl NgramModel {
     /// # Shapes
     ///
     /// Returns (classes).
-    pub fn logits(&self, text: &str) -> Vec<f32> {
+    pub fn logits(&self, row: impl AsRow) -> Vec<f32> {
         let mut logits = vec![0.0; self.num_classes()];
-        self.write_logits(text, &mut Scratch::default(), &mut logits);
+        self.write_logits(row.as_row(), &mut Scratch::default(), &mut logits);
         logits
     }
 
-    /// Returns [`NgramModel::logits`] of many texts, with the same numbers, on all threads of the current rayon pool.
+    /// Returns [`NgramModel::logits`] of many rows, with the same numbers, on all threads of the current rayon pool.
     ///
     /// # Shapes
     ///
-    /// Returns (texts, classes).
-    pub fn logits_batch(&self, texts: &[&str]) -> Vec<f32> {
+    /// Returns (rows, classes).
+    pub fn logits_batch<R: AsRow>(&self, rows: &[R]) -> Vec<f32> {
+        self.write_logits_batch(&as_rows(rows))
+    }
+
+    fn write_logits_batch(&self, texts: &[RowRef<'_>]) -> Vec<f32> {
         let classes = self.num_classes();
         let mut logits = vec![0.0; texts.len() * classes];
         /// Texts per task.
@@ -99,13 +104,13 @@ impl NgramModel {
             let mut scratch = Scratch::default();
             for (row, text) in logits.chunks_exact_mut(classes).zip(&texts[task * TEXTS_PER_TASK..]) {
                 halting.check();
-                self.write_logits(text, &mut scratch, row);
+                self.write_logits(*text, &mut scratch, row);
             }
         });
         logits
     }
 
-    fn write_logits(&self, text: &str, scratch: &mut Scratch, logits: &mut [f32]) {
+    fn write_logits(&self, text: RowRef<'_>, scratch: &mut Scratch, logits: &mut [f32]) {
         let row = &mut scratch.row;
         row.starts.clear();
         row.indices.clear();
@@ -132,10 +137,10 @@ impl NgramModel {
     }
 
     /// Returns the share of a text's distinct n-grams that the model knows, or 1 for a text without n-grams.
-    pub fn known_share(&self, text: &str) -> f32 {
+    pub fn known_share(&self, row: impl AsRow) -> f32 {
         let mut scratch = Scratch::default();
         let mut count = 0;
-        let hashes = scratch.reader.read(text, &self.scheme).chunk_by(|a, b| a == b);
+        let hashes = scratch.reader.read(row.as_row(), &self.scheme).chunk_by(|a, b| a == b);
         self.vocabulary
             .push_row(hashes.inspect(|_| count += 1).map(|run| (run[0], run.len() as u32)), &mut scratch.row);
         if count == 0 { 1.0 } else { scratch.row.indices.len() as f32 / count as f32 }
@@ -144,7 +149,8 @@ impl NgramModel {
     /// Returns the contribution of each known n-gram to a class score, less its mean contribution to the other classes.
     /// With two classes it is the n-gram's part of the log-odds. The contributions add up to the score without the
     /// bias.
-    pub fn contributions(&self, text: &str, class: usize) -> Vec<(String, f32)> {
+    pub fn contributions(&self, row: impl AsRow, class: usize) -> Vec<(String, f32)> {
+        let text = row.as_row();
         let mut scratch = Scratch::default();
         let mut logits = vec![0.0; self.num_classes()];
         self.write_logits(text, &mut scratch, &mut logits);
@@ -180,7 +186,7 @@ impl NgramModel {
     /// Returns up to `most` n-grams per class that speak most for it in its texts, strongest first. The strength is the
     /// average contribution to the class score, less the mean contribution to the other classes. Among n-grams that
     /// contain each other, only the strongest is returned.
-    pub fn strongest_ngrams(&self, texts: &[&str], answers: &[&[u32]], most: usize) -> Vec<Vec<(String, f32)>> {
+    pub fn strongest_ngrams(&self, texts: &[RowRef<'_>], answers: &[&[u32]], most: usize) -> Vec<Vec<(String, f32)>> {
         /// Candidates per returned n-gram, since many contain each other.
         const CANDIDATES: usize = 20;
         let outputs = self.outputs();
@@ -212,7 +218,7 @@ impl NgramModel {
             if missing == 0 {
                 break;
             }
-            for (hash, name) in NgramReader::read_named(text, &self.scheme) {
+            for (hash, name) in NgramReader::read_named(*text, &self.scheme) {
                 if let Some(slot @ None) = names.get_mut(&hash) {
                     *slot = Some(name);
                     missing -= 1;

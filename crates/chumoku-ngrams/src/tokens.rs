@@ -21,7 +21,7 @@ use super::error::NgramError;
 use super::hash::{finalize, fnv1a};
 use super::pairs::{self, PairSide};
 use crate::feature_columns::{self, FeatureColumn};
-use chumoku_text::row;
+use chumoku_text::row::RowRef;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
@@ -70,11 +70,6 @@ impl Default for NgramScheme {
 }
 
 impl NgramScheme {
-    /// Returns the text of a row, without the values of feature columns.
-    pub fn text_of<'a>(&self, row: &'a str) -> &'a str {
-        if self.columns.is_empty() { row } else { row::without_columns(row) }
-    }
-
     /// Checks the lengths of n-grams and the feature columns.
     ///
     /// # Errors
@@ -182,9 +177,9 @@ impl NgramReader {
     }
 
     /// Returns the n-grams of a text with their hashes, in the order of occurrence, with repetitions.
-    pub(crate) fn read_named(text: &str, scheme: &NgramScheme) -> Vec<(u64, String)> {
+    pub(crate) fn read_named(row: RowRef<'_>, scheme: &NgramScheme) -> Vec<(u64, String)> {
         let mut reader = NgramReader { names: Some(NgramNames::default()), ..NgramReader::default() };
-        reader.read(text, scheme);
+        reader.read(row, scheme);
         reader.names.map(|names| names.found).unwrap_or_default()
     }
 
@@ -229,13 +224,12 @@ impl NgramReader {
         }
     }
 
-    /// Returns the hashes of all n-grams of `text`, ascending, with repetitions; for a pair, the hashes of its
+    /// Returns the hashes of all n-grams of a row, ascending, with repetitions; for a pair, the hashes of its
     /// features. Feature columns are not read.
-    pub(crate) fn read(&mut self, text: &str, scheme: &NgramScheme) -> &[u64] {
-        let text = scheme.text_of(text);
-        match row::split_pair(text).filter(|_| scheme.pairs) {
+    pub(crate) fn read(&mut self, row: RowRef<'_>, scheme: &NgramScheme) -> &[u64] {
+        match row.pair().filter(|_| scheme.pairs) {
             None => {
-                self.read_one(text, scheme);
+                self.read_one(row.text(), scheme);
                 self.keep_slice();
                 &self.hashes
             }

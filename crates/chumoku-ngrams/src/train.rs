@@ -15,20 +15,21 @@ use super::vocabulary::{CountedTexts, Vocabulary};
 use crate::feature_columns;
 use chumoku_kernels::parallel;
 use chumoku_text::lang::lang;
-use chumoku_text::{failpoint, memory, row, tr};
+use chumoku_text::row::RowRef;
+use chumoku_text::{failpoint, memory, tr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Training data of a model.
 #[derive(Debug, Clone, Copy)]
 pub struct NgramData<'a, A = u32> {
     /// Training texts.
-    pub texts: &'a [&'a str],
+    pub texts: &'a [RowRef<'a>],
     /// The target of each training text.
     pub labels: &'a [A],
     /// Number of classes or labels; ids are below it.
     pub num_classes: usize,
     /// Validation texts and targets, for the choice of C.
-    pub valid: Option<(&'a [&'a str], &'a [A])>,
+    pub valid: Option<(&'a [RowRef<'a>], &'a [A])>,
     /// Weight of each training text in the loss; 1 if absent. The choice and the weights of n-grams depend on the texts
     /// alone.
     pub weights: Option<&'a [f32]>,
@@ -39,10 +40,10 @@ pub struct NgramData<'a, A = u32> {
 /// [`NgramData`] with target ids, independent of the target type.
 #[derive(Clone, Copy)]
 struct NgramExamples<'a> {
-    texts: &'a [&'a str],
+    texts: &'a [RowRef<'a>],
     labels: &'a [&'a [u32]],
     num_classes: usize,
-    valid: Option<(&'a [&'a str], &'a [&'a [u32]])>,
+    valid: Option<(&'a [RowRef<'a>], &'a [&'a [u32]])>,
     weights: Option<&'a [f32]>,
     valid_weights: Option<&'a [f32]>,
     /// True for multi-label targets.
@@ -195,7 +196,7 @@ struct NgramCounts {
 impl NgramCounts {
     /// Reads texts once, or once per slice of hashes if all counts need too much memory.
     fn count(
-        texts: &[&str],
+        texts: &[RowRef<'_>],
         scheme: &NgramScheme,
         at_least: u32,
         (is_cancelled, reading): (&(dyn Fn() -> bool + Sync), &dyn Fn(usize)),
@@ -229,7 +230,7 @@ impl NgramConfig {
 
     /// Estimates an upper bound on the bytes of training from samples of the training and validation `texts`.
     /// `is_multi_label` is true for multi-label targets.
-    pub fn training_memory(&self, texts: [&[&str]; 2], classes: usize, is_set: bool) -> f64 {
+    pub fn training_memory(&self, texts: [&[RowRef<'_>]; 2], classes: usize, is_set: bool) -> f64 {
         let (scheme, at_least) = (scheme_for(texts[0], self), self.min_texts(texts[0].len()));
         TrainingEstimate {
             estimates: texts.map(|texts| NgramEstimate::estimate(texts, &scheme, at_least)),
@@ -275,7 +276,7 @@ struct TrainingCallbacks<'a> {
 enum ValidationRows<'a> {
     Rows(&'a SparseRows),
     /// Texts that are read on each evaluation, because their rows need too much memory.
-    Texts(&'a [&'a str], &'a NgramScheme, &'a Vocabulary),
+    Texts(&'a [RowRef<'a>], &'a NgramScheme, &'a Vocabulary),
 }
 
 impl ValidationRows<'_> {
@@ -286,7 +287,7 @@ impl ValidationRows<'_> {
         match self {
             ValidationRows::Rows(rows) => rows.matmul_plus(weights, bias),
             ValidationRows::Texts(texts, scheme, vocabulary) => {
-                let of_some = |texts: &[&str]| {
+                let of_some = |texts: &[RowRef<'_>]| {
                     let counted = CountedTexts::read(texts, scheme, &|| false, &|_| {});
                     counted.rows(vocabulary).matmul_plus(weights, bias)
                 };
@@ -480,14 +481,22 @@ fn check(data: &NgramExamples<'_>, config: &NgramConfig) -> Result<(), NgramErro
 }
 
 /// Returns the configured scheme, without character n-grams inside words if texts are long.
-fn scheme_for(texts: &[&str], config: &NgramConfig) -> NgramScheme {
+fn scheme_for(texts: &[RowRef<'_>], config: &NgramConfig) -> NgramScheme {
     let mut scheme = config.scheme.clone();
-    let words: usize = parallel::map(texts, |text| scheme.text_of(text).split_whitespace().count()).iter().sum();
+    let words: usize = parallel::map(texts, |row| count_words(*row)).iter().sum();
     if words as f64 > config.inside_words_up_to * texts.len() as f64 {
         scheme.inside_words = None;
     }
-    scheme.pairs = texts.iter().all(|text| row::is_pair(text));
+    scheme.pairs = texts.iter().all(|row| row.is_pair());
     scheme
+}
+
+/// Counts the words of a row. The two beside the gap of a pair count as one.
+fn count_words(row: RowRef<'_>) -> usize {
+    let words = row.text().split_whitespace().count();
+    let Some((first, second)) = row.pair() else { return words };
+    let ends = [first.chars().next_back(), second.chars().next()];
+    words + 1 - ends.into_iter().flatten().filter(|end| !end.is_whitespace()).count()
 }
 
 /// Returns the logarithm of each class's weighted share, with half a row added per class. For multi-label targets,

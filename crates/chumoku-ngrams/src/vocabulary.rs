@@ -4,6 +4,7 @@ use super::sparse::SparseRows;
 use super::tokens::{HashSlice, NgramReader, NgramScheme};
 use crate::feature_columns;
 use chumoku_kernels::parallel;
+use chumoku_text::row::RowRef;
 
 /// Texts per task.
 const TEXTS_PER_TASK: usize = 64;
@@ -38,7 +39,7 @@ impl CountedTexts {
     /// Reads all texts on all threads and reports the number read to `progress`. Texts not begun when `is_cancelled`
     /// turns true are skipped.
     pub(crate) fn read(
-        texts: &[&str],
+        texts: &[RowRef<'_>],
         scheme: &NgramScheme,
         is_cancelled: &(dyn Fn() -> bool + Sync),
         progress: &dyn Fn(usize),
@@ -48,20 +49,20 @@ impl CountedTexts {
 
     /// Like [`CountedTexts::read`] for a single slice of hashes. The first slice includes the feature columns.
     pub(crate) fn read_slice(
-        texts: &[&str],
+        texts: &[RowRef<'_>],
         scheme: &NgramScheme,
         slice: HashSlice,
         is_cancelled: &(dyn Fn() -> bool + Sync),
         progress: &dyn Fn(usize),
     ) -> Self {
-        let read = |texts: &[&str]| {
+        let read = |texts: &[RowRef<'_>]| {
             let beside = SparseRows { starts: vec![0], ..SparseRows::default() };
             let mut piece = TextChunk { starts: vec![0], columns: beside, ..TextChunk::default() };
             if is_cancelled() {
                 return piece;
             }
             let mut reader = NgramReader::for_slice(slice);
-            for text in texts {
+            for &text in texts {
                 for run in reader.read(text, scheme).chunk_by(|a, b| a == b) {
                     piece.hashes.push(run[0]);
                     piece.counts.push(run.len() as u32);
@@ -80,7 +81,7 @@ impl CountedTexts {
         let mut pieces = Vec::with_capacity(texts.len().div_ceil(TEXTS_PER_TASK));
         for (stretch, texts) in texts.chunks(TEXTS_PER_REPORT).enumerate() {
             progress(stretch * TEXTS_PER_REPORT);
-            let parts: Vec<&[&str]> = texts.chunks(TEXTS_PER_TASK).collect();
+            let parts: Vec<&[RowRef<'_>]> = texts.chunks(TEXTS_PER_TASK).collect();
             pieces.extend(parallel::map(&parts, |texts| read(texts)));
         }
         CountedTexts { chunks: pieces, slice }

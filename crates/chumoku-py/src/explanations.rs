@@ -1,7 +1,9 @@
 //! Explanations of answers: their numbers, and the pages that show them.
 
+use crate::row::RowArgument;
 use chumoku::Lang;
 use chumoku::explain::{InnerSteps, TaggedText, parse_aligned_tokens, shorten_numbers};
+use chumoku::row::AsRow;
 use chumoku_view::{Alignment, Explanation, alignment_to_html, from_json, tagged_to_html, to_html, to_json};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -14,12 +16,12 @@ pub(crate) fn parse_language(name: &str) -> PyResult<Lang> {
 
 /// Options for steps inside the network: `patch`, `align` and `lens` of the estimators.
 #[derive(FromPyObject)]
-pub(crate) struct InnerStepOptions(Option<String>, Option<String>, Option<bool>);
+pub(crate) struct InnerStepOptions(Option<RowArgument>, Option<String>, Option<bool>);
 
 /// The checked options, whose values [`InnerSteps`] borrows.
 pub(crate) struct CheckedSteps {
     /// The text whose values replace those of the explained one.
-    patch: Option<String>,
+    patch: Option<RowArgument>,
     /// The aligned tokens of both texts.
     aligned: Option<Vec<[usize; 2]>>,
     /// False to leave the logit lens out.
@@ -50,7 +52,11 @@ impl InnerStepOptions {
 impl CheckedSteps {
     /// Returns the requested steps.
     pub(crate) fn requested(&self) -> InnerSteps<'_> {
-        InnerSteps { has_lens: self.has_lens, patch: self.patch.as_deref(), aligned: self.aligned.as_deref() }
+        InnerSteps {
+            has_lens: self.has_lens,
+            patch: self.patch.as_ref().map(AsRow::as_row),
+            aligned: self.aligned.as_deref(),
+        }
     }
 }
 

@@ -14,6 +14,7 @@
 //! - `outputs`: files that Python writes
 //! - `pool`: thread pools, safe with `fork`
 //! - `predictors`: classifiers and taggers
+//! - `row`: rows of a pair or with feature columns
 //! - `rows`: predictions of rows, also of other processes
 //! - `tables`: labeled files
 //! - `training`: training that Ctrl-C can stop
@@ -72,6 +73,7 @@ mod models;
 mod outputs;
 mod pool;
 mod predictors;
+mod row;
 mod rows;
 mod tables;
 mod training;
@@ -85,6 +87,7 @@ fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<attention::Options>()?;
     module.add_class::<predictors::Classifier>()?;
+    module.add_class::<row::Row>()?;
     module.add_class::<predictors::Tagger>()?;
     module.add_class::<models::Translator>()?;
     module.add_class::<models::Generator>()?;
@@ -99,8 +102,8 @@ fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<doctor::DoctorResult>()?;
     module.add_class::<outputs::Output>()?;
     module.add_function(wrap_pyfunction!(models::model_kind, module)?)?;
-    module.add_function(wrap_pyfunction!(predictors::joined, module)?)?;
-    module.add_function(wrap_pyfunction!(predictors::beside, module)?)?;
+    module.add_function(wrap_pyfunction!(row::joined, module)?)?;
+    module.add_function(wrap_pyfunction!(row::beside, module)?)?;
     module.add_function(wrap_pyfunction!(predictors::span_f1, module)?)?;
     module.add_function(wrap_pyfunction!(rows::unanswered, module)?)?;
     module.add_function(wrap_pyfunction!(training::train, module)?)?;

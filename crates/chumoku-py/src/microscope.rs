@@ -5,9 +5,11 @@ use crate::messages::to_py_err;
 use crate::models::{TraceTarget, trace_model};
 use crate::outputs::ReadPath;
 use crate::pool;
+use crate::row::RowArgument;
 use chumoku::count::{CountConfig, NetworkKind};
 use chumoku::explain::HeadSelection;
 use chumoku::nn::NormOrder;
+use chumoku::row::AsRow;
 use chumoku::{Error, ModelSize};
 use chumoku_trace::{CheckReport, TraceDetail, TraceOptions, WorkedExample};
 use chumoku_view::CountReport;
@@ -59,7 +61,7 @@ impl Trace {
     fn of_model(
         py: Python<'_>,
         folder: ReadPath,
-        text: String,
+        text: RowArgument,
         target: Option<String>,
         part: String,
         layer: Option<usize>,
@@ -72,7 +74,7 @@ impl Trace {
         let layer = layer.map(|layer| from_zero("layer", layer)).transpose()?;
         let place = HeadSelection { layer, head: from_zero("head", head)? };
         let traced = TraceTarget { part, position: place, backward };
-        let found = pool::run_long(py, || trace_model(&folder, &text, target.as_deref(), &traced))?;
+        let found = pool::run_long(py, || trace_model(&folder, text.as_row(), target.as_deref(), &traced))?;
         found.map(Trace).map_err(|failed| to_py_err(&failed))
     }
 

@@ -9,11 +9,12 @@ use crate::training::{REPORT_INTERVAL, parse_precision};
 use chumoku::data::SentencePairs;
 use chumoku::explain::HeadSelection;
 use chumoku::models::TranslatorAttention;
+use chumoku::row::RowRef;
 use chumoku::sampling::Sampling;
 use chumoku::train::{LanguageScores, TranslationScores};
 use chumoku::{
     ChatMessage, EmbedOptions, Embeddings, Error, ModelKind, Precision, StopReason, TextAutoencoder, TextClassifier,
-    TextEmbedder, TextGenerator, TextTranslator, TranslateOptions, Translation, row,
+    TextEmbedder, TextGenerator, TextTranslator, TranslateOptions, Translation,
 };
 use chumoku_trace::Trace;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -386,11 +387,12 @@ pub(crate) struct TraceTarget {
 /// class whose loss is traced backward.
 pub(crate) fn trace_model(
     folder: &Path,
-    text: &str,
+    row: RowRef<'_>,
     target: Option<&str>,
     traced: &TraceTarget,
 ) -> Result<Trace, Error> {
     let TraceTarget { part, position: place, backward } = traced;
+    let text = row.text();
     let kind = ModelKind::from_folder(folder)?;
     let refused = match kind {
         ModelKind::Translator => None,
@@ -428,7 +430,7 @@ pub(crate) fn trace_model(
         // Loading reports the error for a model of another kind.
         _ => {
             let model = TextClassifier::load(folder)?;
-            let expected = match (row::is_pair(text), model.config().reads_pairs()) {
+            let expected = match (row.is_pair(), model.config().reads_pairs()) {
                 (false, true) => "two texts: give both, as (\"first\", \"second\")",
                 (true, false) => "one text: give that alone",
                 _ => "",
@@ -436,7 +438,7 @@ pub(crate) fn trace_model(
             if !expected.is_empty() {
                 return Err(Error::Setting(format!("text: this model reads {expected}")));
             }
-            if *backward { model.record_backward(text, *place, target)? } else { model.record(text, *place)? }
+            if *backward { model.record_backward(row, *place, target)? } else { model.record(row, *place)? }
         }
     };
     let name = folder.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy().into_owned());

@@ -4,15 +4,15 @@ use crate::addresses::Array;
 use crate::explanations::{InnerStepOptions, Page};
 use crate::models::{as_strs, output_rows, run_fallible};
 use crate::outputs::ReadPath;
+use crate::row::RowArgument;
 use chumoku::answers::{AbstentionThresholds, Answer, AnswerDecision, AnswerOptions};
 use chumoku::data::Span;
 use chumoku::explain::{AttributionMethod, SpanQuery};
 use chumoku::hierarchy::Hierarchy;
 use chumoku::onnx::export_classifier;
+use chumoku::row::as_rows;
 use chumoku::train::SpanScores;
-use chumoku::{
-    ModelKind, NgramClassifier, Predictor, TextClassifier, TextTagger, UnreadableValues, read_model_folder, row,
-};
+use chumoku::{ModelKind, NgramClassifier, Predictor, TextClassifier, TextTagger, UnreadableValues, read_model_folder};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -67,7 +67,7 @@ impl Classifier {
     }
 
     /// Returns one sentence per feature column with values that cannot be parsed and count as missing.
-    fn unread(&self, texts: Vec<String>) -> Vec<String> {
+    fn unread(&self, texts: Vec<RowArgument>) -> Vec<String> {
         let mut unread = UnreadableValues::new(self.predictor().columns());
         unread.count(&texts);
         unread.messages()
@@ -110,13 +110,13 @@ impl Classifier {
 
     /// Returns, for each text, whether the model answers at this target share of right answers. For labels, all labels
     /// of a text must be right; for ratings, the level nearest to the number.
-    fn answered(&self, py: Python<'_>, texts: Vec<String>, level: f64) -> PyResult<Vec<bool>> {
+    fn answered(&self, py: Python<'_>, texts: Vec<RowArgument>, level: f64) -> PyResult<Vec<bool>> {
         let model = self.predictor();
         let bounds = AbstentionThresholds::for_accuracy(model, level)
             .map_err(|problem| PyValueError::new_err(format!("abstain: {problem}")))?;
         let options = AnswerOptions::new(None, Some(bounds));
         let is_full = |answer: &Answer<'_>| answer.decision == Some(AnswerDecision::Full);
-        run_fallible(py, || Ok(options.answers(model, &as_strs(&texts))?.iter().map(is_full).collect()))
+        run_fallible(py, || Ok(options.answers(model, &as_rows(&texts))?.iter().map(is_full).collect()))
     }
 
     /// The lowest probability of a class above which this share of the validation rows belongs to it. Returns None if
@@ -128,7 +128,7 @@ impl Classifier {
     }
 
     /// The share of each text's n-grams that the model knows; 1 for a text without n-grams.
-    fn known(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<Vec<f32>> {
+    fn known(&self, py: Python<'_>, texts: Vec<RowArgument>) -> PyResult<Vec<f32>> {
         run_fallible(py, || Ok(texts.iter().map(|text| self.predictor().known_share(text).unwrap_or(1.0)).collect()))
     }
 
@@ -167,7 +167,7 @@ impl Classifier {
     }
 
     /// Explains the answer for a text; `name` is the displayed name of the model.
-    fn explain(&self, py: Python<'_>, text: String, name: String, steps: InnerStepOptions) -> PyResult<Page> {
+    fn explain(&self, py: Python<'_>, text: RowArgument, name: String, steps: InnerStepOptions) -> PyResult<Page> {
         let steps = steps.check(match &self.0 {
             ClassifierModel::Network(model) => model.config().model.backbone.transformer().is_some(),
             ClassifierModel::Ngrams(_) => false,
@@ -186,10 +186,10 @@ impl Classifier {
     }
 
     /// Writes the class probabilities of each text: float32 of shape (texts, classes).
-    fn predict(&self, py: Python<'_>, texts: Vec<String>, probabilities: Array) -> PyResult<()> {
+    fn predict(&self, py: Python<'_>, texts: Vec<RowArgument>, probabilities: Array) -> PyResult<()> {
         let classes = self.labels().len();
         let out = output_rows(&probabilities, texts.len(), classes)?;
-        let found = run_fallible(py, || self.predictor().predict(&as_strs(&texts)))?;
+        let found = run_fallible(py, || self.predictor().predict(&texts))?;
         for (out, prediction) in out.chunks_exact_mut(classes).zip(found) {
             out.copy_from_slice(&prediction.probabilities);
         }
@@ -197,12 +197,12 @@ impl Classifier {
     }
 
     /// The number predicted for each text, and the lower and upper end of its interval.
-    fn numbers(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<Vec<[f64; 3]>> {
+    fn numbers(&self, py: Python<'_>, texts: Vec<RowArgument>) -> PyResult<Vec<[f64; 3]>> {
         let model = self.predictor();
         if !model.predicts_numbers() {
             return Err(PyValueError::new_err("expected a regression model, got a classifier"));
         }
-        let found = run_fallible(py, || model.predict(&as_strs(&texts)))?;
+        let found = run_fallible(py, || model.predict(&texts))?;
         Ok(found
             .iter()
             .filter_map(|prediction| model.estimate(prediction))
@@ -221,18 +221,6 @@ impl Classifier {
         let metadata = exported.metadata.into_iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
         Ok((PyBytes::new(py, &exported.bytes), exported.lacks_ngrams, metadata))
     }
-}
-
-/// Joins two texts into one, in the form that pair models read.
-#[pyfunction]
-pub(crate) fn joined(first: &str, second: &str) -> String {
-    row::pair(first, second)
-}
-
-/// Joins a text or a joined pair with the values of its feature columns, in the form that models read.
-#[pyfunction]
-pub(crate) fn beside(text: &str, cells: Vec<String>) -> String {
-    row::with_columns(text, &cells)
 }
 
 /// A trained tagger.

@@ -2,11 +2,13 @@
 //! answer.
 
 use crate::pool::run_long;
+use crate::row::{Row, RowArgument};
 use chumoku::answers::{
     AnswerFormat, LabelThreshold, ModelInputs, PredictOptions, RowPredictor as Rows, ThresholdOptions, load_predictor,
     load_tagger, required_columns, span_format, span_values,
 };
 use chumoku::lang::{lang, sanitize};
+use chumoku::row::{RowRef, as_rows};
 use chumoku::{Error, ModelKind, Precision, TextTagger, read_model_folder, tr};
 use chumoku_cli::{ChunkAnswerer, ChunkReader, CommandError};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -112,14 +114,14 @@ impl RowAnswerer {
     }
 
     /// Joins a text with the values of its feature columns.
-    fn beside(&self, text: &str, cells: Vec<String>) -> String {
-        self.with_answerer(|answerer| answerer.with_columns(text, &cells))
+    fn beside(&self, text: RowArgument, cells: Vec<String>) -> Row {
+        Row(self.with_answerer(|answerer| answerer.with_columns(text, &cells)))
     }
 
     /// Returns the answers to texts as one JSON list: of lists of column values, or of objects.
-    fn answer(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<String> {
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let found = run_long(py, || self.with_answerer(|answerer| answerer.answer(&texts)))?.map_err(command_error)?;
+    fn answer(&self, py: Python<'_>, texts: Vec<RowArgument>) -> PyResult<String> {
+        let found = run_long(py, || self.with_answerer(|answerer| answerer.answer(&as_rows(&texts))))?
+            .map_err(command_error)?;
         Ok(format!("[{}]", found.join(",")))
     }
 
@@ -171,11 +173,12 @@ impl RowPredictor {
         Ok(RowPredictor { inputs: rows.inputs().clone(), format: rows.format(), model: RowModel::Predictor(rows) })
     }
 
-    fn values(&self, texts: &[&str]) -> chumoku::Result<Vec<Vec<Value>>> {
+    fn values(&self, rows: &[RowRef<'_>]) -> chumoku::Result<Vec<Vec<Value>>> {
         match &self.model {
-            RowModel::Predictor(rows) => rows.values(texts),
+            RowModel::Predictor(model) => model.values(rows),
             RowModel::Tagger(model) => {
-                let found = model.predict(texts)?;
+                let texts: Vec<&str> = rows.iter().map(|row| row.text()).collect();
+                let found = model.predict(&texts)?;
                 Ok(texts.iter().zip(&found).map(|(text, spans)| span_values(text, spans, false)).collect())
             }
         }
@@ -278,14 +281,13 @@ impl RowPredictor {
     }
 
     /// Joins a text with the values of its feature columns.
-    fn beside(&self, text: &str, cells: Vec<String>) -> String {
-        self.inputs.with_columns(text, &cells)
+    fn beside(&self, text: RowArgument, cells: Vec<String>) -> Row {
+        Row(self.inputs.with_columns(text, &cells))
     }
 
     /// Returns the answers to texts as one JSON list: of lists of column values, or of objects.
-    fn answer(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<String> {
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let found = run_long(py, || self.values(&texts))?.map_err(|error| library_error(&error))?;
+    fn answer(&self, py: Python<'_>, texts: Vec<RowArgument>) -> PyResult<String> {
+        let found = run_long(py, || self.values(&as_rows(&texts)))?.map_err(|error| library_error(&error))?;
         let is_columns = matches!(self.format, AnswerFormat::Columns(_));
         let answer = |mut values: Vec<Value>| if is_columns { values.into() } else { values.pop().unwrap_or_default() };
         Ok(found.into_iter().map(answer).collect::<Value>().to_string())

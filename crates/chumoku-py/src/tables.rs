@@ -8,7 +8,7 @@ use chumoku::data::{
     DataFiles, Format, LabelOptions, ReadOptions, TrainingTask, describe_variants, detect_task, label_variants,
     load_labeled, load_multi_label, load_scores, merge_labels,
 };
-use chumoku::row;
+use chumoku::row::{AsRow, Row};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -41,7 +41,7 @@ enum TableLabels {
 /// The texts of a file with their labels, and a description of how it was read.
 struct LabeledTable {
     task: &'static str,
-    texts: Vec<String>,
+    texts: Vec<Row>,
     labels: TableLabels,
     description: String,
 }
@@ -125,9 +125,9 @@ pub(crate) fn read_table<'py>(
     let table = pool::run_long(py, || reading.read(&file))?.map_err(|failed| to_reading_error(&failed))?;
     let texts = PyList::empty(py);
     for text in &table.texts {
-        match row::split_pair(text) {
+        match text.as_row().pair() {
             Some(both) => texts.append(both)?,
-            None => texts.append(text)?,
+            None => texts.append(text.as_row().text())?,
         }
     }
     let labels = match table.labels {

@@ -8,6 +8,7 @@ use chumoku::explain::{
     Alignment, AttributionMethod, ExplainCost, Explanation, InnerSteps, SpanQuery, TaggedText, shorten_numbers, to_json,
 };
 use chumoku::lang::lang;
+use chumoku::row::{AsRow, Row};
 use chumoku::{NnError, TextTagger, tr};
 use chumoku_view::{alignment_to_html, tagged_to_html, to_html};
 use serde_json::Value;
@@ -18,7 +19,7 @@ const MAX_EFFECTS: usize = 100_000;
 /// A request for an explanation.
 #[derive(Debug)]
 pub(crate) struct ExplainRequest {
-    pub(crate) text: String,
+    pub(crate) row: Row,
     /// Text to compare with (encoder), or translation (translator).
     pub(crate) target: Option<String>,
     /// Span to explain (tagger), marked or not.
@@ -26,9 +27,9 @@ pub(crate) struct ExplainRequest {
     pub(crate) method: AttributionMethod,
     /// Label to explain (multi-label models).
     pub(crate) label: Option<String>,
-    /// Text whose values replace those of `text` inside the network.
-    pub(crate) patch: Option<String>,
-    /// The aligned tokens of `text` and `patch`.
+    /// Row whose values replace those of `row` inside the network.
+    pub(crate) patch: Option<Row>,
+    /// The aligned tokens of `row` and `patch`.
     pub(crate) aligned: Option<Vec<[usize; 2]>>,
     /// False to leave the logit lens out.
     pub(crate) has_lens: bool,
@@ -46,19 +47,20 @@ enum ExplanationResult {
 }
 
 fn explain(loaded: &LoadedModel, request: &ExplainRequest) -> Result<ExplanationResult> {
-    let ExplainRequest { text, target, span, method, label, .. } = request;
+    let ExplainRequest { row, target, span, method, label, .. } = request;
+    let text = row.as_row().text();
     let (target, label, name) = (target.as_deref(), label.as_deref(), loaded.name.as_str());
-    let (patch, aligned) = (request.patch.as_deref(), request.aligned.as_deref());
+    let (patch, aligned) = (request.patch.as_ref().map(AsRow::as_row), request.aligned.as_deref());
     let steps = InnerSteps { has_lens: request.has_lens, patch, aligned };
     let explanation = match &loaded.model {
         ServerModel::Classifier(model) => {
-            let mut explanation = model.explain_label(text, name, (*method, label), &steps, &mut |_, _| {})?;
+            let mut explanation = model.explain_label(row, name, (*method, label), &steps, &mut |_, _| {})?;
             explanation.attribution.curves = Some(model.curves(&explanation)?);
             explanation
         }
         ServerModel::Ngrams(model) => {
-            let ngrams = serde_json::to_value(model.ngram_effects_on_label(text, label)?).unwrap_or_default();
-            return Ok(ExplanationResult::WithNgrams(Box::new(model.explain_label(text, name, label)?), ngrams));
+            let ngrams = serde_json::to_value(model.ngram_effects_on_label(row, label)?).unwrap_or_default();
+            return Ok(ExplanationResult::WithNgrams(Box::new(model.explain_label(row, name, label)?), ngrams));
         }
         ServerModel::Generator(model) => model.explain_with_steps(text, name, &steps)?,
         ServerModel::Embedder(model) => model.explain(text, target, name)?,
@@ -128,19 +130,21 @@ pub(crate) fn write_answer(loaded: &LoadedModel, request: &ExplainRequest, limit
 fn check_cost(loaded: &LoadedModel, request: &ExplainRequest, limits: &Limits) -> Result<()> {
     /// Approximate bytes of a number in JSON.
     const NUMBER: u128 = 8;
-    let (text, target, aligned) = (&request.text, request.target.as_deref(), request.aligned.as_deref());
+    let (row, target, aligned) = (&request.row, request.target.as_deref(), request.aligned.as_deref());
+    let text = row.as_row().text();
     let mut cost = match &loaded.model {
-        ServerModel::Classifier(model) => model.explain_cost(text, request.method)?,
-        ServerModel::Ngrams(model) => model.explain_cost(text),
+        ServerModel::Classifier(model) => model.explain_cost(row, request.method)?,
+        ServerModel::Ngrams(model) => model.explain_cost(row),
         ServerModel::Generator(model) => model.explain_cost(text)?,
         ServerModel::Embedder(model) => model.explain_cost(text)?,
         ServerModel::Translator(model) => model.explain_cost(text, target)?,
         ServerModel::Tagger(model) => model.explain_cost(text)?,
         ServerModel::Autoencoder(_) => return Err(no_explanation(&loaded.name)),
     };
-    if let Some(other) = &request.patch {
+    if let Some(patch) = &request.patch {
+        let other = patch.as_row().text();
         cost += match &loaded.model {
-            ServerModel::Classifier(model) => model.patch_cost(text, other, aligned)?,
+            ServerModel::Classifier(model) => model.patch_cost(row, patch, aligned)?,
             ServerModel::Generator(model) => model.patch_cost(text, other, aligned)?,
             ServerModel::Translator(model) => model.patch_cost(text, other, target, aligned)?,
             ServerModel::Tagger(model) => model.patch_cost(text, other, aligned)?,
@@ -191,7 +195,7 @@ fn as_page(loaded: &LoadedModel, request: &ExplainRequest) -> Result<String> {
         }
         ExplanationResult::Tagged(tagged) => {
             let attention = match &loaded.model {
-                ServerModel::Tagger(model) => model.attention(&request.text, &loaded.name)?,
+                ServerModel::Tagger(model) => model.attention(request.row.as_row().text(), &loaded.name)?,
                 _ => None,
             };
             let attention = attention.as_ref().map(|found| (found, [found.layers.saturating_sub(1), 0]));

@@ -75,7 +75,7 @@ async fn respond(
 
 async fn predict(service: &Service, name: Option<&str>, request: RequestFields) -> Result<Response> {
     let (served, loaded) = service.model(name, Capability::Predict)?;
-    let (texts, is_one) = request.rows(&loaded.model, &service.limits)?;
+    let (rows, is_one) = request.rows(&loaded.model, &service.limits)?;
     request.flag("truncate")?;
     let raw = request.flag("raw_scores")?.unwrap_or(false);
     let abstain = request.number("abstain")?;
@@ -125,7 +125,7 @@ async fn predict(service: &Service, name: Option<&str>, request: RequestFields) 
         false => PredictFormat::Scores { raw },
         true => PredictFormat::Full(Box::new(AnswerOptions::new(top, bounds))),
     };
-    respond(service, served, loaded, (ModelTask::Predict(PredictRequest { texts, is_one, form }), request)).await
+    respond(service, served, loaded, (ModelTask::Predict(PredictRequest { rows, is_one, form }), request)).await
 }
 
 async fn embed(service: &Service, name: Option<&str>, request: RequestFields) -> Result<Response> {
@@ -178,8 +178,8 @@ async fn tokenize(service: &Service, name: Option<&str>, request: RequestFields)
 
 async fn explain(service: &Service, name: Option<&str>, request: RequestFields) -> Result<Response> {
     let (served, loaded) = service.model_or_first(name)?;
-    let (mut texts, _) = request.rows(&loaded.model, &service.limits)?;
-    let text = texts.pop().filter(|_| texts.is_empty()).ok_or_else(|| {
+    let (mut rows, _) = request.rows(&loaded.model, &service.limits)?;
+    let row = rows.pop().filter(|_| rows.is_empty()).ok_or_else(|| {
         RequestError::invalid(tr!("inputs: expected one text at a time", "inputs: 一度に説明できるテキストは 1 つです"))
     })?;
     let kind = loaded.model.kind();
@@ -252,7 +252,7 @@ async fn explain(service: &Service, name: Option<&str>, request: RequestFields) 
         )));
     }
     let (as_page, has_lens) = (request.flag("html")?.unwrap_or(false), lens.unwrap_or(true));
-    let explain = ExplainRequest { text, target, span, method, label, patch, aligned, has_lens, as_page };
+    let explain = ExplainRequest { row, target, span, method, label, patch, aligned, has_lens, as_page };
     let explain = Box::new(explain);
     respond(service, served, loaded, (ModelTask::Explain(explain), request)).await
 }

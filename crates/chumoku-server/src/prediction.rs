@@ -5,13 +5,14 @@ use crate::limits::Limits;
 use crate::model::{LoadedModel, ServerModel};
 use crate::request_error::{RequestError, Result};
 use chumoku::answers::{AnswerOptions, tagged_text_json};
+use chumoku::row::{AsRow, Row, RowRef, as_rows};
 use chumoku::{PredictedSpan, Prediction, Predictor};
 use serde_json::{Value, json};
 
 /// Texts to predict, and the format of the answer.
 #[derive(Debug)]
 pub(crate) struct PredictRequest {
-    pub(crate) texts: Vec<String>,
+    pub(crate) rows: Vec<Row>,
     /// True if the request had a single text: its answer is not in a list.
     pub(crate) is_one: bool,
     pub(crate) form: PredictFormat,
@@ -45,12 +46,14 @@ impl BatchResults {
 }
 
 /// Predicts some texts.
-pub(crate) fn predict_batch(loaded: &LoadedModel, texts: &[&str]) -> Result<BatchResults> {
+pub(crate) fn predict_batch(loaded: &LoadedModel, rows: &[RowRef<'_>]) -> Result<BatchResults> {
     match &loaded.model {
-        ServerModel::Tagger(model) => Ok(BatchResults::Spans(model.predict(texts)?)),
+        ServerModel::Tagger(model) => {
+            Ok(BatchResults::Spans(model.predict(&rows.iter().map(|row| row.text()).collect::<Vec<_>>())?))
+        }
         model => {
             let predictor = model.predictor().ok_or_else(RequestError::model_failed)?;
-            Ok(BatchResults::Predictions(predictor.predict(texts)?))
+            Ok(BatchResults::Predictions(predictor.predict(rows)?))
         }
     }
 }
@@ -58,35 +61,35 @@ pub(crate) fn predict_batch(loaded: &LoadedModel, texts: &[&str]) -> Result<Batc
 impl PredictRequest {
     /// Predicts the texts in chunks and writes the answer.
     pub(crate) fn answer(&self, loaded: &LoadedModel, limits: &Limits) -> Result<AnswerBody> {
-        let values = chunks(&self.texts, limits.batch_characters).flat_map(|texts| {
-            let given: Vec<&str> = texts.iter().map(String::as_str).collect();
-            match predict_batch(loaded, &given) {
-                Ok(found) => self.values(loaded, texts, found),
+        let values =
+            chunks(&self.rows, limits.batch_characters).flat_map(|rows| match predict_batch(loaded, &as_rows(rows)) {
+                Ok(found) => self.values(loaded, rows, found),
                 Err(refusal) => Box::new(std::iter::once(Err(refusal))),
-            }
-        });
+            });
         AnswerBody::list(values, self.is_one, limits.answer)
     }
 
     /// Writes the answer from results that are already computed.
     pub(crate) fn write(&self, loaded: &LoadedModel, found: BatchResults, limits: &Limits) -> Result<AnswerBody> {
-        AnswerBody::list(self.values(loaded, &self.texts, found), self.is_one, limits.answer)
+        AnswerBody::list(self.values(loaded, &self.rows, found), self.is_one, limits.answer)
     }
 
     /// Returns the answer to each text, computed lazily.
-    fn values<'a>(&'a self, loaded: &'a LoadedModel, texts: &'a [String], found: BatchResults) -> Values<'a> {
+    fn values<'a>(&'a self, loaded: &'a LoadedModel, rows: &'a [Row], found: BatchResults) -> Values<'a> {
         match found {
-            BatchResults::Spans(found) => Box::new(texts.iter().zip(found).map(|(text, found)| {
+            BatchResults::Spans(found) => Box::new(rows.iter().zip(found).map(|(row, found)| {
                 Ok(match self.form {
                     PredictFormat::Scores { .. } => token_entities(&found),
-                    PredictFormat::Full(_) => tagged_text_json(text, &found),
+                    PredictFormat::Full(_) => tagged_text_json(row.as_row().text(), &found),
                 })
             })),
-            BatchResults::Predictions(found) => Box::new(texts.iter().zip(found).map(|(text, prediction)| {
+            BatchResults::Predictions(found) => Box::new(rows.iter().zip(found).map(|(row, prediction)| {
                 let predictor = loaded.model.predictor().ok_or_else(RequestError::model_failed)?;
                 Ok(match &self.form {
                     PredictFormat::Scores { raw } => scores(predictor, &prediction, *raw),
-                    PredictFormat::Full(options) => Value::Object(options.answer(predictor, text, prediction).json()),
+                    PredictFormat::Full(options) => {
+                        Value::Object(options.answer(predictor, row.as_row(), prediction).json())
+                    }
                 })
             })),
         }
@@ -95,17 +98,17 @@ impl PredictRequest {
 
 type Values<'a> = Box<dyn Iterator<Item = Result<Value>> + 'a>;
 
-/// Splits texts into chunks of at most `most` bytes, or of one text.
-fn chunks(mut texts: &[String], most: usize) -> impl Iterator<Item = &[String]> {
+/// Splits rows into chunks of at most `most` bytes, or of one row.
+fn chunks(mut rows: &[Row], most: usize) -> impl Iterator<Item = &[Row]> {
     std::iter::from_fn(move || {
         let mut bytes = 0;
-        let fits = |text: &&String| {
-            bytes += text.len();
+        let fits = |row: &&Row| {
+            bytes += row.as_row().joined_len();
             bytes <= most
         };
-        let count = texts.iter().take_while(fits).count().max(1).min(texts.len());
-        let (first, rest) = texts.split_at(count);
-        texts = rest;
+        let count = rows.iter().take_while(fits).count().max(1).min(rows.len());
+        let (first, rest) = rows.split_at(count);
+        rows = rest;
         (!first.is_empty()).then_some(first)
     })
 }
@@ -131,9 +134,9 @@ mod tests {
 
     #[test]
     fn chunks_hold_all_texts_in_order_within_the_limit() {
-        let texts: Vec<String> = [3, 0, 9, 1, 1, 1, 5].map(|length| "x".repeat(length)).into();
+        let rows: Vec<Row> = [3, 0, 9, 1, 1, 1, 5].map(|length| "x".repeat(length).into()).into();
         let lengths = |most: usize| -> Vec<Vec<usize>> {
-            chunks(&texts, most).map(|chunk| chunk.iter().map(String::len).collect()).collect()
+            chunks(&rows, most).map(|chunk| chunk.iter().map(|row| row.as_row().joined_len()).collect()).collect()
         };
         assert_eq!(lengths(4), [vec![3, 0], vec![9], vec![1, 1, 1], vec![5]]);
         assert_eq!(lengths(0), [vec![3], vec![0], vec![9], vec![1], vec![1], vec![1], vec![5]].to_vec());

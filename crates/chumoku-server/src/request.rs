@@ -10,7 +10,8 @@ use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, StatusCode, header};
 use chumoku::explain::SpanQuery;
 use chumoku::lang::wording::{list_names, quote};
-use chumoku::{row, tr};
+use chumoku::row::{AsRow, Row};
+use chumoku::tr;
 use serde_json::{Map, Value};
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -212,7 +213,7 @@ impl RequestFields {
     }
 
     /// Returns the texts or pairs that a model reads, joined with their feature columns, and true if it was one.
-    pub(crate) fn rows(&self, model: &ServerModel, limits: &Limits) -> Result<(Vec<String>, bool)> {
+    pub(crate) fn rows(&self, model: &ServerModel, limits: &Limits) -> Result<(Vec<Row>, bool)> {
         let (given, is_one) = self.sequences("inputs", model.reads_pairs())?;
         check_rows("inputs", &given, limits)?;
         let cells = self.columns(model, limits)?;
@@ -226,21 +227,21 @@ impl RequestFields {
             )));
         }
         let row = |parts: Vec<String>| {
-            let text = join_parts(&parts);
-            if cells.is_empty() { text } else { row::with_columns(&text, &cells) }
+            let row = join_parts(parts);
+            if cells.is_empty() { row } else { row.as_row().with_values(&cells) }
         };
         Ok((given.into_iter().map(row).collect(), is_one))
     }
 
     /// Returns one more text or pair that a model reads, without feature columns.
-    pub(crate) fn other_row(&self, name: &str, model: &ServerModel, limits: &Limits) -> Result<Option<String>> {
+    pub(crate) fn other_row(&self, name: &str, model: &ServerModel, limits: &Limits) -> Result<Option<Row>> {
         if self.get(name).is_none() {
             return Ok(None);
         }
-        let (given, _) = self.sequences(name, model.reads_pairs())?;
+        let (mut given, _) = self.sequences(name, model.reads_pairs())?;
         check_rows(name, &given, limits)?;
-        match &given[..] {
-            [parts] => Ok(Some(join_parts(parts))),
+        match given.len() {
+            1 => Ok(given.pop().map(join_parts)),
             _ => {
                 Err(RequestError::invalid(tr!("{name}: expected one text", "{name}: テキストを 1 つ指定してください")))
             }
@@ -351,10 +352,10 @@ fn check_count(name: &str, count: usize, limits: &Limits) -> Result<()> {
 }
 
 /// Joins a text, or the texts of a pair.
-fn join_parts(parts: &[String]) -> String {
-    match parts {
-        [first, second] => row::pair(first, second),
-        _ => row::single(&parts[0]).into_owned(),
+fn join_parts(mut parts: Vec<String>) -> Row {
+    match &parts[..] {
+        [first, second] => Row::pair(first, second),
+        _ => parts.swap_remove(0).into(),
     }
 }
 

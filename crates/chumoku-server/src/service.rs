@@ -244,10 +244,10 @@ impl Service {
         let (reply, answer) = oneshot::channel();
         let mut stats = RequestStats { model: loaded.name.clone(), ..RequestStats::default() };
         stats.texts = match &task {
-            ModelTask::Predict(PredictRequest { texts, .. })
-            | ModelTask::Embed { texts, .. }
-            | ModelTask::Translate { texts, .. }
-            | ModelTask::Tokenize { texts, .. } => texts.len(),
+            ModelTask::Predict(PredictRequest { rows, .. }) => rows.len(),
+            ModelTask::Embed { texts, .. } | ModelTask::Translate { texts, .. } | ModelTask::Tokenize { texts, .. } => {
+                texts.len()
+            }
             ModelTask::Explain(_) | ModelTask::StreamTranslation(_) | ModelTask::Generate(_) => 1,
         };
         let queue = match task.queue_kind() {

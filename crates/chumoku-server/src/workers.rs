@@ -14,6 +14,7 @@ use axum::http::StatusCode;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use chumoku::answers::{self, continuation, vector};
+use chumoku::row::{AsRow, RowRef, as_rows};
 use chumoku::sampling::Sampling;
 use chumoku::{
     ChatMessage, EmbedOptions, GeneratedPiece, StopReason, TextGenerator, TranslateOptions, Translation, failpoint, tr,
@@ -124,20 +125,20 @@ impl Cancellable for Job {
 }
 
 impl ModelTask {
-    fn texts(&self) -> &[String] {
+    fn rows(&self) -> Vec<RowRef<'_>> {
         match self {
-            ModelTask::Predict(PredictRequest { texts, .. })
-            | ModelTask::Embed { texts, .. }
-            | ModelTask::Translate { texts, .. }
-            | ModelTask::Tokenize { texts, .. } => texts,
-            ModelTask::Explain(explain) => std::slice::from_ref(&explain.text),
-            ModelTask::StreamTranslation(grow) => std::slice::from_ref(&grow.text),
-            ModelTask::Generate(generate) => std::slice::from_ref(&generate.prompt),
+            ModelTask::Predict(PredictRequest { rows, .. }) => as_rows(rows),
+            ModelTask::Embed { texts, .. } | ModelTask::Translate { texts, .. } | ModelTask::Tokenize { texts, .. } => {
+                as_rows(texts)
+            }
+            ModelTask::Explain(explain) => vec![explain.row.as_row()],
+            ModelTask::StreamTranslation(grow) => vec![grow.text.as_row()],
+            ModelTask::Generate(generate) => vec![generate.prompt.as_row()],
         }
     }
 
     fn characters(&self) -> usize {
-        self.texts().iter().map(String::len).sum()
+        self.rows().into_iter().map(RowRef::joined_len).sum()
     }
 
     pub(crate) fn queue_kind(&self) -> QueueKind {
@@ -256,7 +257,7 @@ pub(crate) fn run_worker(
     metrics: &Metrics,
 ) {
     while let Some(first) = queue.pop() {
-        let (mut texts, mut characters) = (first.task.texts().len(), first.task.characters());
+        let (mut texts, mut characters) = (first.task.rows().len(), first.task.characters());
         let loaded = first.loaded.clone();
         let mut batch = vec![first];
         let until = Instant::now() + limits.gather;
@@ -265,11 +266,11 @@ pub(crate) fn run_worker(
             let fits = |job: &Job| {
                 Arc::ptr_eq(&job.loaded, &loaded)
                     && job.task.can_batch_with(&batch[0].task)
-                    && texts + job.task.texts().len() <= limits.batch_texts
+                    && texts + job.task.rows().len() <= limits.batch_texts
                     && characters + job.task.characters() <= limits.batch_characters
             };
             let Some(job) = queue.pop_if(fits, || arriving.load(Relaxed) > 0, until) else { break };
-            texts += job.task.texts().len();
+            texts += job.task.rows().len();
             characters += job.task.characters();
             batch.push(job);
         }
@@ -287,7 +288,7 @@ pub(crate) fn run_worker(
         if taken.is_empty() {
             continue;
         }
-        metrics.batch_texts.add(taken.iter().map(|taken| taken.task.texts().len()).sum::<usize>() as f64);
+        metrics.batch_texts.add(taken.iter().map(|taken| taken.task.rows().len()).sum::<usize>() as f64);
         let (started, _computing) = (Instant::now(), CountGuard::new(&metrics.computing));
         answer_batch(&loaded, taken, limits, (pool, &limit));
         metrics.computed.add(started.elapsed().as_secs_f64());
@@ -338,13 +339,14 @@ fn catch_panic<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
 
 /// Computes tasks of one kind in one call. Answers that are too large fail individually.
 fn compute_together(loaded: &LoadedModel, tasks: &[&ModelTask], limits: &Limits) -> Result<Vec<Result<TaskAnswer>>> {
-    let texts: Vec<&str> = tasks.iter().flat_map(|task| task.texts()).map(String::as_str).collect();
+    let rows: Vec<RowRef<'_>> = tasks.iter().flat_map(|task| task.rows()).collect();
+    let texts: Vec<&str> = rows.iter().map(|row| row.text()).collect();
     match (&loaded.model, tasks[0]) {
         (_, ModelTask::Predict(_)) => {
-            let mut found = prediction::predict_batch(loaded, &texts)?;
+            let mut found = prediction::predict_batch(loaded, &rows)?;
             let of = |task: &&ModelTask| {
                 let ModelTask::Predict(request) = task else { return Err(RequestError::model_failed()) };
-                request.write(loaded, found.split_first(request.texts.len()), limits).map(TaskAnswer::Body)
+                request.write(loaded, found.split_first(request.rows.len()), limits).map(TaskAnswer::Body)
             };
             Ok(tasks.iter().map(of).collect())
         }
@@ -409,10 +411,11 @@ fn compute_together(loaded: &LoadedModel, tasks: &[&ModelTask], limits: &Limits)
         (ServerModel::Autoencoder(model), ModelTask::Translate { options, .. }) => {
             let mut found = model.reconstruct(&texts, options)?.into_iter();
             let mut of = |task: &&ModelTask| {
-                let texts = task.texts();
+                let texts = task.rows();
                 let each = texts.iter().zip(found.by_ref().take(texts.len()).collect::<Vec<_>>());
-                let object =
-                    |(text, found): (&String, Translation)| Ok(Value::from(answers::reconstruction(text, &found)));
+                let object = |(row, found): (&RowRef<'_>, Translation)| {
+                    Ok(Value::from(answers::reconstruction(row.text(), &found)))
+                };
                 AnswerBody::list(each.map(object), false, limits.answer)
             };
             Ok(tasks.iter().map(|task| of(task).map(TaskAnswer::Body)).collect())

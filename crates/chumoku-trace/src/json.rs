@@ -53,7 +53,7 @@ impl Trace {
         json!({
             "title": self.heading(lang),
             "model": model,
-            "source": self.source.in_lang(lang),
+            "source": self.row.as_ref().map_or_else(|| self.source.in_lang(lang).into(), |row| json!(row)),
             "tokens": self.tokens,
             "key_tokens": self.key_tokens,
             "classes": self.classes,

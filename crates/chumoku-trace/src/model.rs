@@ -9,6 +9,7 @@ use super::quantity::Quantity;
 use super::trace_steps::{Agreement, Trace};
 use chumoku::explain::{ForwardTrace, LossTarget, RecordedAnswer, RecordedAttention};
 use chumoku::nn::{EmbeddingTrace, LinearMatrices, Norm, NormKind, NormParameters};
+use chumoku::row::AsRow;
 use chumoku::{Error, Result, tr};
 use chumoku_kernels::Precision;
 use ndarray::{Array2, Zip};
@@ -247,7 +248,7 @@ impl Trace {
         } = attention;
         let example = WorkedExample {
             title: name.to_owned().into(),
-            source: source.into(),
+            source: source.as_row().display().into_owned().into(),
             tokens,
             key_tokens,
             ..exact.example()
@@ -257,7 +258,7 @@ impl Trace {
             Some(loss) => example.trace_with(place.head, |program| add_step(program, &exact, loss)),
         };
         let mut trace = trace.map_err(fault)?;
-        (trace.place, trace.truncation) = (Some(place), cut);
+        (trace.place, trace.row, trace.truncation) = (Some(place), Some(source), cut);
         trace.loss = exact.loss.as_ref().map(|loss| traced_loss(&trace, loss));
         trace.agreements.push(exact.agreement(Precision::Highest).map_err(fault)?);
         if let Some((precision, own)) = own {

@@ -115,7 +115,7 @@ impl Trace {
     pub fn to_text(&self, options: &TraceOptions) -> String {
         let TraceOptions { lang, color, .. } = *options;
         let mut out = LineWriter { text: String::new(), width: options.width.max(40), paint: Painter::new(color) };
-        out.wrapped(0, &show_controls_in_text(&self.heading(lang)), Painter::strong);
+        out.wrapped(0, &show_controls_in_text(self.heading(lang)), Painter::strong);
         if !self.source.is_empty() {
             let lines = wrap(&show_controls_in_text(self.source.in_lang(lang)), out.width - INDENT);
             lines.iter().take(MAX_SOURCE_LINES).for_each(|line| out.wrapped(INDENT, line, Painter::quiet));

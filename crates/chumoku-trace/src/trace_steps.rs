@@ -14,6 +14,7 @@ use super::step_kind::StepKind;
 use super::traced_loss::TracedLoss;
 use chumoku::explain::{HeadLocation, Truncation};
 use chumoku::lang::Lang;
+use chumoku::row::Row;
 use chumoku_kernels::RecurrentCell;
 use ndarray::Array2;
 
@@ -28,6 +29,8 @@ pub struct Trace {
     pub place: Option<HeadLocation>,
     /// Source of the worked example.
     pub(crate) source: Caption,
+    /// The row that the model read.
+    pub(crate) row: Option<Row>,
     /// The words of the queries.
     pub tokens: Vec<String>,
     /// The words of the keys.
@@ -228,6 +231,7 @@ impl WorkedExample {
             steps,
             hidden_steps,
             agreements: Vec::new(),
+            row: None,
             truncation: None,
             loss: None,
             controlled,

@@ -118,7 +118,7 @@ impl Trace {
             let sheet = workbook.add_worksheet();
             sheet.set_name(names[index])?;
             sheet.set_column_width(0, 24)?;
-            sheet.write_with_format(0, 0, show_controls_in_text(&self.heading(lang)), &strong)?;
+            sheet.write_with_format(0, 0, show_controls_in_text(self.heading(lang)), &strong)?;
             sheet.write_with_format(1, 0, show_controls_in_text(self.source.in_lang(lang)), &quiet)?;
             sheet.write_with_format(2, 0, self.sheet_note(lang, index), &quiet)?;
             for (i, step) in steps.iter().enumerate() {

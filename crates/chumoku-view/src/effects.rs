@@ -4,6 +4,7 @@ use crate::figure::{ColoredText, Content, CurvePanels, Curves, Figure, FigureAxi
 use crate::phrases::{self, order_name, translate_phrase};
 use chumoku::explain::{Explanation, ExplanationKind};
 use chumoku::lang::{Lang, show_controls_in_text};
+use chumoku::row::AsRow;
 use chumoku::tr_in;
 
 /// The text, colored by the effect of each word.
@@ -114,5 +115,5 @@ pub(crate) fn deletion_insertion_figure(e: &Explanation, lang: Lang) -> Option<F
     let title =
         lang.pick("Does the network's answer rest on these words?", "ネットワークの予測の根拠はこれらの語か").into();
     let content = Content::Panels(CurvePanels { panels, range: Some([0.0, 1.0]) });
-    Some(Figure { title, subtitle: e.text.clone(), notes: vec![note.into()], content, lang })
+    Some(Figure { title, subtitle: e.text.as_row().display().into(), notes: vec![note.into()], content, lang })
 }

@@ -7,6 +7,7 @@ use crate::figure::{
 use crate::phrases;
 use chumoku::explain::{Alignment, Explanation, HeadStatistics};
 use chumoku::lang::Lang;
+use chumoku::row::AsRow;
 use chumoku::tr_in;
 
 /// Order of the heads in a grid.
@@ -128,7 +129,7 @@ impl ExplanationFigures for Explanation {
         let weights = head_matrix(self, &self.attention, layer * self.heads + head);
         Figure {
             title: head_title(self, layer, head, lang),
-            subtitle: self.text.clone(),
+            subtitle: self.text.as_row().display().into(),
             notes: role_notes(self, layer, head, lang),
             content: Content::Heatmap(attention_heatmap(self, &weights, String::new(), lang)),
             lang,
@@ -151,7 +152,7 @@ impl ExplanationFigures for Explanation {
             let name = lang.pick("value-weighted attention", "バリューで重み付けしたアテンション");
             Figure {
                 title: format!("{}{}{name}", head_title(self, layer, head, lang), lang.pick(", ", "、")),
-                subtitle: self.text.clone(),
+                subtitle: self.text.as_row().display().into(),
                 notes,
                 content: Content::Heatmap(attention_heatmap(self, &shares, String::new(), lang)),
                 lang,
@@ -177,7 +178,7 @@ impl ExplanationFigures for Explanation {
                 Lang::Ja => format!("{}: 第 {} 層までのロールアウト", self.model, layer + 1),
             };
             let content = Content::Heatmap(attention_heatmap(self, &shares, String::new(), lang));
-            Figure { title, subtitle: self.text.clone(), notes, content, lang }
+            Figure { title, subtitle: self.text.as_row().display().into(), notes, content, lang }
         })
     }
 
@@ -248,7 +249,7 @@ impl ExplanationFigures for Explanation {
         let columns = if order == HeadOrder::Layer { self.heads } else { 0 };
         Figure {
             title,
-            subtitle: self.text.clone(),
+            subtitle: self.text.as_row().display().into(),
             notes,
             content: Content::HeatmapGrid(HeatmapGrid { maps, columns }),
             lang,

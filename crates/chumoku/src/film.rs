@@ -4,9 +4,10 @@ use crate::explain::{AttentionCollector, AttentionFrame, FRAME_KEY, FramedText, 
 use crate::models::{Classifier, LanguageModel, TranslationBatch, Translator};
 use crate::nn::BackboneKind;
 use crate::params::Params;
+use crate::row::Row;
 use crate::text::{TextTokenizer, word_spans};
 use crate::train::{LogWeights, ObservedNetwork, WeightsObserver};
-use crate::{Error, ModelKind, Result, row, tr};
+use crate::{Error, ModelKind, Result, tr};
 use serde_json::json;
 use std::ops::Range;
 
@@ -70,7 +71,7 @@ impl WeightsObserver for WatchedText {
     fn observe<'a>(&self, network: ObservedNetwork<'a>) -> Result<LogWeights<'a>> {
         let record = match network {
             ObservedNetwork::Classifier { model, tokenizer, max_tokens, reads_pairs } => {
-                let text = row::from_line(&self.text, reads_pairs).ok_or_else(|| {
+                let text = Row::from_line(&self.text, reads_pairs).ok_or_else(|| {
                     Error::Setting(tr!(
                         "--watch: expected two texts separated by a tab, since the rows are pairs of texts",
                         "--watch: 各行は 2 つのテキストの組です。2 つのテキストをタブで区切って指定してください"
@@ -96,7 +97,7 @@ fn classifier<'a>(
     model: &'a Classifier,
     tokenizer: &TextTokenizer,
     most: usize,
-    text: &str,
+    text: &Row,
 ) -> Result<FrameRecorder<'a>> {
     let config = model.config();
     let (size, causal) =

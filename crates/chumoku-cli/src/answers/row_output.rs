@@ -2,6 +2,7 @@
 
 use chumoku::answers::AnswerFormat;
 use chumoku::data::{ColumnChoice, DataError, Format, OutputFormat, Record, RecordWriter, TableLayout};
+use chumoku::row::RowRef;
 use serde_json::{Map, Value};
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -11,7 +12,7 @@ use std::rc::Rc;
 const ERROR_COLUMN: &str = "error";
 
 /// A function that answers texts: for each, the values of the added columns, or the object.
-pub(crate) type AnswerFn<'a> = Box<dyn FnMut(&[&str]) -> anyhow::Result<Vec<Vec<Value>>> + Send + 'a>;
+pub(crate) type AnswerFn<'a> = Box<dyn FnMut(&[RowRef<'_>]) -> anyhow::Result<Vec<Vec<Value>>> + Send + 'a>;
 
 /// An output format with the function that computes the answers.
 pub(crate) struct RowAnswers<'a> {
@@ -87,7 +88,7 @@ impl<W: Write> AnswerWriter<W> {
                 match answer.and_then(|mut values| values.pop()) {
                     Some(Value::Object(answer)) => object = answer,
                     _ => {
-                        chumoku::answers::insert_text(&mut object, &columns.row_text(record));
+                        chumoku::answers::insert_text(&mut object, columns.row(record));
                         object.extend(unanswered.clone());
                     }
                 }

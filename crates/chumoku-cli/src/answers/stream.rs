@@ -11,9 +11,9 @@ use chumoku::answers::AnswerFormat;
 use chumoku::data::{
     ColumnChoice, DataError, ReadOptions, Record, RowSource, SkippedRows, TableLayout, standard_input,
 };
+use chumoku::row::{Row, RowRef, as_rows};
 use chumoku::{stages, tr};
 use serde_json::Value;
-use std::borrow::Cow;
 use std::io::{BufWriter, IsTerminal, StdoutLock, stdin, stdout};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
@@ -129,7 +129,7 @@ impl StreamOptions {
 pub(crate) fn stream(
     source: RowSource,
     options: StreamOptions,
-    mut answer: impl FnMut(&[&str]) -> anyhow::Result<Vec<Vec<Value>>>,
+    mut answer: impl FnMut(&[RowRef<'_>]) -> anyhow::Result<Vec<Vec<Value>>>,
 ) -> anyhow::Result<ExitCode> {
     let strict = options.strict;
     let columns = source.columns().clone();
@@ -148,9 +148,8 @@ pub(crate) fn stream(
         let strict_end = chunk.iter().position(|row| strict && row.fault.is_some());
         let kept = strict_end.unwrap_or(chunk.len());
         let texts = chunk[..kept].iter().filter(|row| row.fault.is_none());
-        let texts: Vec<Cow<'_, str>> = texts.map(|row| columns.row_text(&row.record)).collect();
-        let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
-        let mut found = if texts.is_empty() { Vec::new() } else { answer(&texts)? }.into_iter();
+        let texts: Vec<Row> = texts.map(|row| columns.row(&row.record)).collect();
+        let mut found = if texts.is_empty() { Vec::new() } else { answer(&as_rows(&texts))? }.into_iter();
         let _writing = stages::begin(stages::WRITING);
         for (at, row) in chunk.into_iter().enumerate() {
             match row.fault {

@@ -34,8 +34,9 @@ pub(crate) fn run(args: &EmbedArgs) -> anyhow::Result<ExitCode> {
             let mut cut = 0;
             let format = AnswerFormat::objects(&["embedding"]);
             let rows = StreamOptions { strict: args.strict, ..StreamOptions::new(format) };
-            let code = stream(*source, rows, |texts| {
-                let found = model.embed(texts, options)?;
+            let code = stream(*source, rows, |rows| {
+                let texts: Vec<&str> = rows.iter().map(|row| row.text()).collect();
+                let found = model.embed(&texts, options)?;
                 cut += found.truncated;
                 let rows = texts.iter().zip(found.vectors.rows());
                 Ok(rows.map(|(text, vector)| vec![json_line(text, vector.iter()).into()]).collect())

@@ -11,7 +11,8 @@ use crate::pictures::OutputFiles;
 use crate::terminal::terminal_options;
 use crate::{ExitCode, UsageError, threads};
 use chumoku::models::TranslatorAttention;
-use chumoku::{ModelKind, row, tr};
+use chumoku::row::Row;
+use chumoku::{ModelKind, tr};
 use chumoku_trace::{HeadSelection, TraceOptions, builtin, open_example};
 use chumoku_view::{Figure, Lang, TerminalOptions, figures_to_html};
 use serde_json::Value;
@@ -173,7 +174,7 @@ fn trace_model(args: &TraceArgs) -> anyhow::Result<chumoku_trace::Trace> {
         // Loading fails with a message for any other kind of model.
         _ => {
             let model = load::classifier(folder, args.precision)?;
-            let text = &row::from_line(text, model.config().reads_pairs()).ok_or_else(missing_second_text)?;
+            let text = &Row::from_line(text, model.config().reads_pairs()).ok_or_else(missing_second_text)?;
             if args.backward { model.record_backward(text, place, target)? } else { model.record(text, place)? }
         }
     };

@@ -8,6 +8,7 @@ use crate::{ExitCode, threads};
 use chumoku::answers::{self, AnswerFormat};
 use chumoku::data::RowSource;
 use chumoku::lang::sanitize;
+use chumoku::row::RowRef;
 use chumoku::{TextTranslator, TranslateOptions, Translation};
 use serde_json::Value;
 use std::io::{Write, stdout};
@@ -67,19 +68,20 @@ fn translate_rows(
     source: RowSource,
     cut: &mut usize,
 ) -> anyhow::Result<ExitCode> {
-    let mut translate = |texts: &[&str]| -> anyhow::Result<Vec<Translation>> {
-        let found = model.translate(texts, options)?;
+    let mut translate = |rows: &[RowRef<'_>]| -> anyhow::Result<Vec<Translation>> {
+        let texts: Vec<&str> = rows.iter().map(|row| row.text()).collect();
+        let found = model.translate(&texts, options)?;
         *cut += found.iter().filter(|translation| translation.is_truncated).count();
         Ok(found)
     };
     if args.json {
         let format = AnswerFormat::objects(&["translation", "score"]);
-        return stream(source, StreamOptions { strict: args.strict, ..StreamOptions::new(format) }, |texts| {
-            let found = translate(texts)?;
-            let answers = texts.iter().zip(&found);
+        return stream(source, StreamOptions { strict: args.strict, ..StreamOptions::new(format) }, |rows| {
+            let found = translate(rows)?;
+            let answers = rows.iter().zip(&found);
             answers
-                .map(|(text, translation)| {
-                    Ok(vec![answers::translation(text, translation, model, args.n_best, args.alignment)?.into()])
+                .map(|(row, translation)| {
+                    Ok(vec![answers::translation(row.text(), translation, model, args.n_best, args.alignment)?.into()])
                 })
                 .collect()
         });
@@ -92,7 +94,7 @@ fn translate_rows(
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let format = AnswerFormat::columns(&names);
-    stream(source, StreamOptions { format, bom: args.bom, strict: args.strict, shard: None }, |texts| {
+    stream(source, StreamOptions { format, bom: args.bom, strict: args.strict, shard: None }, |rows| {
         let added = |translation: &Translation| {
             let each = translation.hypotheses.iter().enumerate().take(args.n_best);
             let mut values: Vec<Value> =
@@ -100,7 +102,7 @@ fn translate_rows(
             values.resize(names.len(), Value::Null);
             values
         };
-        Ok(translate(texts)?.iter().map(added).collect())
+        Ok(translate(rows)?.iter().map(added).collect())
     })
 }
 

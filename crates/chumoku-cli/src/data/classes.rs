@@ -3,8 +3,9 @@
 use crate::progress::print_status;
 use chumoku::data::format_thousands;
 use chumoku::lang::{Lang, lang, sanitize};
+use chumoku::row::AsRow;
 use chumoku::train::TrainingData;
-use chumoku::{FeatureColumn, builtin, row, sorting, tr};
+use chumoku::{FeatureColumn, builtin, sorting, tr};
 
 /// The seed of the built-in sentences: runs with different seeds train on the same ones.
 pub(crate) const PRONOUNS_SEED: u64 = 0;
@@ -71,8 +72,7 @@ pub(crate) fn report_class_rows(data: &TrainingData) {
     };
     let shown = shown.join(lang().pick(", ", "、"));
     print_status(["classes", "クラス"], &format!("{}: {shown}{more}", counts.len()));
-    let mut lengths: Vec<usize> =
-        data.train.texts.iter().map(|text| row::without_columns(text).chars().count()).collect();
+    let mut lengths: Vec<usize> = data.train.texts.iter().map(|row| row.as_row().text().chars().count()).collect();
     lengths.sort_unstable();
     let at = |share: usize| lengths.get(lengths.len() * share / 100).copied().unwrap_or(0);
     let longest = lengths.last().copied().unwrap_or(0);

@@ -4,7 +4,7 @@ use crate::args::SetColumnArgs;
 use crate::progress::print_status;
 use chumoku::answers::{self, feature_values};
 use chumoku::lang::wording::{join_names, quote};
-use chumoku::row::{self, FeatureRequest};
+use chumoku::row::{AsRow, FeatureRequest, Row};
 use chumoku::{FeatureColumn, UnreadableValues, tr};
 
 /// Returns the columns that a file must have for a model of these `columns`: all except those that `--set` gives.
@@ -19,25 +19,25 @@ pub(crate) fn required_columns(columns: &[FeatureColumn], set: &SetColumnArgs) -
 ///
 /// # Errors
 /// As for [`feature_values`].
-pub(crate) fn texts_with_values(
-    texts: Vec<String>,
+pub(crate) fn rows_with_values(
+    rows: Vec<Row>,
     columns: &[FeatureColumn],
     set: &SetColumnArgs,
-) -> anyhow::Result<Vec<String>> {
+) -> anyhow::Result<Vec<Row>> {
     report_missing(columns, set)?;
-    texts.iter().map(|text| text_with_values(text, columns, set)).collect()
+    rows.into_iter().map(|row| row_with_values(row, columns, set)).collect()
 }
 
 /// Joins a text with the values of `--set`.
 ///
 /// # Errors
 /// As for [`feature_values`].
-pub(crate) fn text_with_values(text: &str, columns: &[FeatureColumn], set: &SetColumnArgs) -> anyhow::Result<String> {
+pub(crate) fn row_with_values(row: Row, columns: &[FeatureColumn], set: &SetColumnArgs) -> anyhow::Result<Row> {
     let values = feature_values(columns, &set.values)?;
     if columns.is_empty() {
-        return Ok(text.to_owned());
+        return Ok(row);
     }
-    Ok(row::with_columns(text, &values.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>()))
+    Ok(row.as_row().with_values(&values.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>()))
 }
 
 /// Reports the columns that `--set` does not give.

@@ -2,17 +2,17 @@
 //! reads.
 
 use crate::UsageError;
-use chumoku::{row, tr};
-use std::borrow::Cow;
+use chumoku::row::{Row, RowRef};
+use chumoku::tr;
 
 /// Joins the texts of a command line as the model reads them: for a model of pairs, each two consecutive texts become
 /// one.
-pub(crate) fn from_arguments(texts: Vec<&str>, reads_pairs: bool) -> anyhow::Result<Vec<String>> {
+pub(crate) fn from_arguments(texts: Vec<&str>, reads_pairs: bool) -> anyhow::Result<Vec<Row>> {
     if !reads_pairs {
-        return Ok(texts.into_iter().map(|text| row::single(text).into_owned()).collect());
+        return Ok(texts.into_iter().map(Row::from).collect());
     }
     if texts.len().is_multiple_of(2) {
-        return Ok(texts.chunks_exact(2).map(|two| row::pair(two[0], two[1])).collect());
+        return Ok(texts.chunks_exact(2).map(|two| Row::pair(two[0], two[1])).collect());
     }
     let n = texts.len();
     let problem = tr!(
@@ -24,8 +24,8 @@ pub(crate) fn from_arguments(texts: Vec<&str>, reads_pairs: bool) -> anyhow::Res
 
 /// Parses a line as the model reads it: for a model of pairs, two texts with a tab between them. `flag` is the source
 /// of the line.
-pub(crate) fn from_line<'a>(flag: &str, line: &'a str, reads_pairs: bool) -> anyhow::Result<Cow<'a, str>> {
-    row::from_line(line, reads_pairs).ok_or_else(|| {
+pub(crate) fn from_line(flag: &str, line: &str, reads_pairs: bool) -> anyhow::Result<Row> {
+    Row::from_line(line, reads_pairs).ok_or_else(|| {
         let problem = tr!(
             "{flag}: this model reads pairs of texts; give two texts with a tab between them",
             "{flag}: このモデルは 2 つのテキストの組を読みます。2 つのテキストをタブで区切って指定してください"
@@ -52,7 +52,7 @@ pub(crate) fn check_rows(reads_pairs: bool, are_pairs: bool) -> anyhow::Result<(
     Err(UsageError(problem).into())
 }
 
-/// Returns true if a text is a pair.
-pub(crate) fn is_pair(text: Option<&str>) -> bool {
-    text.is_some_and(row::is_pair)
+/// Returns true if the first row is a pair.
+pub(crate) fn are_pairs(rows: &[RowRef<'_>]) -> bool {
+    rows.first().is_some_and(|row| row.is_pair())
 }

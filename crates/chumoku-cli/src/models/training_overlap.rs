@@ -2,6 +2,7 @@
 
 use crate::progress::print_status;
 use chumoku::data::format_thousands;
+use chumoku::row::RowRef;
 use chumoku::train::TrainingTexts;
 use chumoku::{read_model_folder, tr};
 use std::path::Path;
@@ -15,7 +16,7 @@ pub(crate) fn load_with_training_texts<M>(
 }
 
 /// Counts the rows whose text is among the training texts, if these are known, and warns if there are any.
-pub(crate) fn report_training_overlap(training_texts: Option<&TrainingTexts>, texts: &[&str]) -> Option<usize> {
+pub(crate) fn report_training_overlap(training_texts: Option<&TrainingTexts>, texts: &[RowRef<'_>]) -> Option<usize> {
     let overlap = training_texts.map(|training_texts| training_texts.count(texts));
     if let Some(n) = overlap.filter(|&n| n > 0) {
         let rows = format_thousands(texts.len());

@@ -145,7 +145,7 @@ const MODULE_FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "chumoku-py",
         &[
-            &["addresses", "explanations", "messages"],
+            &["addresses", "explanations", "messages", "row"],
             &["outputs", "pool"],
             &["attention", "doctor", "rows", "tables", "training", "worker_group"],
             &["models"],

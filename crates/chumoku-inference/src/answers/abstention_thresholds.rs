@@ -2,6 +2,7 @@
 
 use super::{AbstentionReason, AnswerDecision};
 use crate::lang::lang;
+use crate::row::RowRef;
 use crate::{
     AbstentionCalibration, CoveragePoint, LevelConfidences, Prediction, Predictor, deepest_confident_level, tr,
 };
@@ -85,7 +86,7 @@ impl AbstentionThresholds {
 
     /// Decides whether, and down to which level, a text is answered.
     #[must_use]
-    pub(crate) fn decide(&self, model: Predictor<'_>, text: &str, prediction: &Prediction) -> AnswerDecision {
+    pub(crate) fn decide(&self, model: Predictor<'_>, text: RowRef<'_>, prediction: &Prediction) -> AnswerDecision {
         if model.known_share(text).is_some_and(|known| known < self.min_known_share) {
             return AnswerDecision::Abstain(AbstentionReason::UnlikeTraining);
         }

@@ -2,6 +2,7 @@
 
 use super::{AbstentionReason, AbstentionThresholds, AnswerDecision, insert_text, rounded_probability};
 use crate::explain::json_number;
+use crate::row::RowRef;
 use crate::{Prediction, Predictor, Result};
 use serde_json::{Map, Value, json};
 
@@ -25,7 +26,7 @@ pub struct AnswerOptions {
 #[derive(Clone, Debug)]
 pub struct Answer<'a> {
     model: Predictor<'a>,
-    text: &'a str,
+    text: RowRef<'a>,
     prediction: Prediction,
     top: Option<usize>,
     /// How far the text is answered. `None` without thresholds.
@@ -47,13 +48,13 @@ impl AnswerOptions {
     ///
     /// # Errors
     /// As for [`Predictor::predict`].
-    pub fn answers<'a>(&self, model: Predictor<'a>, texts: &[&'a str]) -> Result<Vec<Answer<'a>>> {
+    pub fn answers<'a>(&self, model: Predictor<'a>, texts: &[RowRef<'a>]) -> Result<Vec<Answer<'a>>> {
         let predictions = model.predict(texts)?.into_iter();
-        Ok(texts.iter().zip(predictions).map(|(text, prediction)| self.answer(model, text, prediction)).collect())
+        Ok(texts.iter().zip(predictions).map(|(text, prediction)| self.answer(model, *text, prediction)).collect())
     }
 
     /// Answers a text from its prediction.
-    pub fn answer<'a>(&self, model: Predictor<'a>, text: &'a str, prediction: Prediction) -> Answer<'a> {
+    pub fn answer<'a>(&self, model: Predictor<'a>, text: RowRef<'a>, prediction: Prediction) -> Answer<'a> {
         let decision = self.thresholds.as_ref().map(|thresholds| thresholds.decide(model, text, &prediction));
         Answer { model, text, prediction, top: self.top, decision }
     }
@@ -94,7 +95,7 @@ impl AnswerOptions {
 
 impl<'a> Answer<'a> {
     /// Returns the text.
-    pub fn text(&self) -> &'a str {
+    pub fn text(&self) -> RowRef<'a> {
         self.text
     }
 

@@ -1,7 +1,7 @@
 //! Values of feature columns for all texts, for `--set`.
 
 use crate::lang::wording::{did_you_mean, list_names, quote};
-use crate::row::{self, FeatureRequest};
+use crate::row::{AsRow, FeatureRequest, Row};
 use crate::{Error, FeatureColumn, Result, tr};
 
 /// The inputs that a model reads from a row.
@@ -23,16 +23,16 @@ impl ModelInputs {
 
     /// Joins a text with the values of its [columns](Self::column_names), as the model reads it.
     #[must_use]
-    pub fn with_columns(&self, text: &str, cells: &[String]) -> String {
+    pub fn with_columns(&self, text: impl AsRow, cells: &[String]) -> Row {
         if self.feature_columns.is_empty() {
-            return text.to_owned();
+            return text.as_row().to_row();
         }
         let mut cells = cells.iter();
         let each = self.feature_columns.iter().map(|column| match &column.value {
             Some(value) => value.clone(),
             None => cells.next().cloned().unwrap_or_default(),
         });
-        row::with_columns(text, &each.collect::<Vec<_>>())
+        text.as_row().with_values(&each.collect::<Vec<_>>())
     }
 }
 

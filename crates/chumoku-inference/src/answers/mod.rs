@@ -33,7 +33,7 @@ pub use row_predictor::{
 };
 pub use tokens::{ModelTokenizer, Token};
 
-use crate::row;
+use crate::row::AsRow;
 use crate::text_models::tagger::PredictedSpan;
 use serde_json::{Map, Value, json};
 
@@ -44,10 +44,9 @@ pub(crate) fn rounded_probability(p: f32) -> Value {
 }
 
 /// Inserts a text into an answer: as `text`, or as `texts` for a pair.
-pub fn insert_text(object: &mut Map<String, Value>, text: &str) {
-    let text = row::without_columns(text);
-    match row::split_pair(text) {
-        None => object.insert("text".into(), text.into()),
+pub fn insert_text(object: &mut Map<String, Value>, row: impl AsRow) {
+    match row.as_row().pair() {
+        None => object.insert("text".into(), row.as_row().text().into()),
         Some((first, second)) => object.insert("texts".into(), json!([first, second])),
     };
 }

@@ -4,6 +4,7 @@ use super::{
     AbstentionThresholds, Answer, AnswerOptions, ModelInputs, ThresholdOptions, required_columns, spans_json,
     tagged_text_json,
 };
+use crate::row::RowRef;
 use crate::{
     Error, ModelKind, NgramClassifier, Precision, PredictedSpan, Predictor, Result, TextClassifier, TextTagger, tr,
 };
@@ -189,7 +190,7 @@ impl<'m> RowPredictor<'m> {
     ///
     /// # Errors
     /// As for [`Predictor::predict`].
-    pub fn answers<'a>(&self, texts: &[&'a str]) -> Result<Vec<Answer<'a>>>
+    pub fn answers<'a>(&self, texts: &[RowRef<'a>]) -> Result<Vec<Answer<'a>>>
     where
         'm: 'a,
     {
@@ -200,7 +201,7 @@ impl<'m> RowPredictor<'m> {
     ///
     /// # Errors
     /// As for [`Predictor::predict`].
-    pub fn values(&self, texts: &[&str]) -> Result<Vec<Vec<Value>>> {
+    pub fn values(&self, texts: &[RowRef<'_>]) -> Result<Vec<Vec<Value>>> {
         let values = |answer: &Answer<'_>| if self.as_objects { vec![answer.json().into()] } else { answer.cells() };
         Ok(self.answers(texts)?.iter().map(values).collect())
     }

@@ -11,9 +11,10 @@ use super::attention_collector::FramedText;
 use super::label_probability::LabelProbability;
 use super::logit_lens::{END_NAME, START_NAME, answer_probabilities};
 use super::patching::{AnswerPosition, DecoderPatching, Patching};
-use super::required_text::{empty_text_error, require_text};
+use super::required_text::{empty_text_error, is_empty, require_text};
 use crate::models::{ResidualReader, ResidualRecording, TaggedUnits};
 use crate::nn::Offsets;
+use crate::row::{AsRow, RowRef};
 use crate::scoring::argmax;
 use crate::text_models::classifier::TextClassifier;
 use crate::text_models::generator::TextGenerator;
@@ -61,8 +62,8 @@ impl ComparedLogits {
 }
 
 /// Checks that there is a text to take values from.
-fn require_other_text(other: &str) -> Result<()> {
-    if other.trim().is_empty() {
+fn require_other_text(other: impl AsRow) -> Result<()> {
+    if is_empty(other.as_row()) {
         return Err(Error::Setting(tr!(
             "patching: the other text is empty; expected a text to take values from",
             "パッチング: もう一方のテキストが空です。値を取り出すテキストを指定してください"
@@ -77,7 +78,7 @@ fn best(logits: ArrayView1<'_, f32>) -> usize {
 
 /// Both texts as token names, with the other text.
 struct PatchedTexts<'a> {
-    other: &'a str,
+    other: RowRef<'a>,
     tokens: [Vec<String>; 2],
 }
 
@@ -181,7 +182,7 @@ impl<'a> RecordedTexts<'a> {
         let sites = self.reader.patch([text, other], &aligned, |logits| differences.effect(logits))?;
         let PatchedTexts { other, tokens: [tokens, other_tokens] } = texts;
         Ok(Patching {
-            other: other.into(),
+            other: other.to_row(),
             tokens,
             other_tokens,
             aligned,
@@ -251,8 +252,8 @@ impl TextClassifier {
     /// tokens and no alignment, a position or label does not exist, or the answers do not differ.
     pub fn patch(
         &self,
-        text: &str,
-        other: &str,
+        text: impl AsRow,
+        other: impl AsRow,
         label: Option<&str>,
         aligned: Option<&[[usize; 2]]>,
     ) -> Result<Patching> {
@@ -262,14 +263,13 @@ impl TextClassifier {
                 "パッチング: トランスフォーマーで使えます。このモデルは再帰型ネットワークです"
             )));
         };
-        let texts = [text, other].map(|text| self.text_without_columns(text));
-        require_text(texts[0])?;
-        require_other_text(texts[1])?;
-        let read = |text: &str| FramedText::read(text, &self.tokenizer, self.config.max_tokens());
-        let [first, second] = texts;
-        let ids = [read(first)?.ids, read(second)?.ids];
+        let (text, other) = (text.as_row(), other.as_row().without_values());
+        require_text(text)?;
+        require_other_text(other)?;
+        let read = |text| FramedText::read(text, &self.tokenizer, self.config.max_tokens());
+        let ids = [read(text)?.ids, read(other)?.ids];
         let tokens = ids.each_ref().map(|ids| ids.iter().map(|&id| self.tokenizer.token(id)).collect());
-        let texts = PatchedTexts { other: second, tokens };
+        let texts = PatchedTexts { other, tokens };
         let positions = texts.positions(aligned)?;
         let [first, second] = ids.each_ref().map(|ids| self.model.embed(&self.params, ids));
         let recorded = RecordedTexts::record(reader, [first?, second?])?;
@@ -316,7 +316,7 @@ impl TextGenerator {
         };
         let ids = [read(text)?, read(other)?];
         let tokens = ids.each_ref().map(|ids| ids.iter().map(|&id| self.tokenizer.token(id)).collect());
-        let texts = PatchedTexts { other, tokens };
+        let texts = PatchedTexts { other: other.as_row(), tokens };
         let positions = texts.positions(aligned)?;
         let [first, second] = ids.each_ref().map(|ids| self.model.embed(&self.params, ids));
         let mut recorded = RecordedTexts::record(self.model.next_token_reader(&self.params), [first?, second?])?;
@@ -368,7 +368,7 @@ impl TextTagger {
         let windows = [&first, &second];
         let token_names =
             windows.map(|window| window.ids.iter().map(|&id| network.tokenizer.token(id)).collect::<Vec<_>>());
-        let texts = PatchedTexts { other, tokens: token_names };
+        let texts = PatchedTexts { other: other.as_row(), tokens: token_names };
         let aligned = texts.positions(aligned)?;
 
         let units = windows.map(|window| window.units());
@@ -454,7 +454,7 @@ impl TextTranslator {
             let names = words.iter().map(|&id| self.tokenizers.source().token(id));
             names.chain([END_NAME.to_owned()]).collect()
         });
-        let texts = PatchedTexts { other, tokens };
+        let texts = PatchedTexts { other: other.as_row(), tokens };
         let positions = texts.positions(aligned)?;
         let [start, end] = self.start_and_end_tokens();
         let translated = |source: &str, target: Option<&str>| -> Result<Vec<u32>> {
@@ -542,7 +542,7 @@ mod tests {
 
     fn texts(text: &[&str], other: &[&str]) -> PatchedTexts<'static> {
         let owned = |tokens: &[&str]| tokens.iter().map(|&token| token.to_owned()).collect();
-        PatchedTexts { other: "other", tokens: [owned(text), owned(other)] }
+        PatchedTexts { other: "other".as_row(), tokens: [owned(text), owned(other)] }
     }
 
     #[test]

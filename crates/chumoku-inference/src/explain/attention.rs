@@ -4,6 +4,7 @@ use super::Truncation;
 use super::forward_trace::{ForwardTrace, RecordedAnswer, of_first_layer};
 use super::logit_lens::{END_NAME, START_NAME};
 use super::loss::{LossTarget, RecordedLoss};
+use super::required_text::is_empty;
 use crate::Error;
 use crate::Result;
 use crate::TextClassifier;
@@ -15,6 +16,7 @@ use crate::lang::Lang;
 use crate::models::{ClassifierTrace, TranslatorAttention};
 use crate::nn::BackwardTrace;
 use crate::params::Params;
+use crate::row::{AsRow, Row, RowRef};
 use crate::text::CLS;
 use crate::text::TextTokenizer;
 use crate::text_models::optimizer_defaults;
@@ -115,7 +117,7 @@ impl AttentionKind {
 /// The text and tokens of a recording.
 struct RecordedInput {
     location: HeadLocation,
-    source: String,
+    source: Row,
     tokens: Vec<String>,
     key_tokens: Vec<String>,
     truncation: Option<Truncation>,
@@ -127,7 +129,7 @@ pub struct RecordedAttention {
     /// The location of the attention.
     pub location: HeadLocation,
     /// The text, or the source and the translation.
-    pub source: String,
+    pub source: Row,
     /// The query tokens.
     pub tokens: Vec<String>,
     /// The key tokens, if they differ from the query tokens.
@@ -170,8 +172,8 @@ fn token_names(tokenizer: &TextTokenizer, ids: &[u32]) -> Vec<String> {
 }
 
 /// Rejects empty texts, which have no attention to record.
-fn check_not_empty(text: &str) -> Result<()> {
-    match text.trim().is_empty() {
+fn check_not_empty(row: impl AsRow) -> Result<()> {
+    match is_empty(row.as_row()) {
         true => Err(Error::Setting(tr!("the text to trace is empty", "トレースするテキストが空です"))),
         false => Ok(()),
     }
@@ -185,8 +187,8 @@ impl TextClassifier {
     ///
     /// # Errors
     /// If the text is empty, there is no such layer or head, or the model is a recurrent network.
-    pub fn record(&self, text: &str, place: HeadSelection) -> Result<RecordedAttention> {
-        self.record_with_loss(text, place, None)
+    pub fn record(&self, text: impl AsRow, place: HeadSelection) -> Result<RecordedAttention> {
+        self.record_with_loss(text.as_row(), place, None)
     }
 
     /// Records like [`TextClassifier::record`], with the gradients of the loss of a class. Defaults to the network's
@@ -195,14 +197,19 @@ impl TextClassifier {
     /// # Errors
     /// As for [`TextClassifier::record`], and if the classes are not mutually exclusive, or there is no class with this
     /// name.
-    pub fn record_backward(&self, text: &str, place: HeadSelection, class: Option<&str>) -> Result<RecordedAttention> {
+    pub fn record_backward(
+        &self,
+        text: impl AsRow,
+        place: HeadSelection,
+        class: Option<&str>,
+    ) -> Result<RecordedAttention> {
         let class = self.loss_class(class)?;
-        self.record_with_loss(text, place, Some(class))
+        self.record_with_loss(text.as_row(), place, Some(class))
     }
 
     fn record_with_loss(
         &self,
-        text: &str,
+        text: RowRef<'_>,
         place: HeadSelection,
         class: Option<Option<u32>>,
     ) -> Result<RecordedAttention> {
@@ -221,7 +228,7 @@ impl TextClassifier {
         let ids = frame.wrap(&of_text);
         let label = RecordedInput {
             location: HeadLocation { attention: AttentionKind::SelfAttention, layer, head: place.head },
-            source: text.into(),
+            source: text.to_row(),
             tokens: token_names(&self.tokenizer, &ids),
             key_tokens: Vec::new(),
             truncation: cut,
@@ -416,7 +423,7 @@ impl TextTranslator {
         };
         let label = RecordedInput {
             location: HeadLocation { attention, layer, head: place.head },
-            source: format!("{source} → {text}"),
+            source: format!("{source} → {text}").into(),
             tokens,
             key_tokens,
             truncation: cut,

@@ -1,9 +1,10 @@
 //! Combines the attention traces of a model's layers into word weights and derived values.
 
 use super::explanation::{DerivedAttention, QueriesAndKeys, Word};
+use crate::Result;
 use crate::nn::AttentionTrace;
+use crate::row::{AsRow, RowRef};
 use crate::text::{TextTokenizer, WordSpan, word_spans};
-use crate::{Result, row};
 use ndarray::{Array2, Axis, Slice};
 use std::ops::Range;
 
@@ -24,7 +25,8 @@ pub struct FramedText {
 
 impl FramedText {
     /// Tokenizes a text and truncates it to `most` tokens, special tokens included.
-    pub fn read(text: &str, tokenizer: &TextTokenizer, most: usize) -> Result<FramedText> {
+    pub fn read(text: impl AsRow, tokenizer: &TextTokenizer, most: usize) -> Result<FramedText> {
+        let text = text.as_row();
         let encoded = tokenizer.encode(text)?;
         let frame = tokenizer.special_tokens();
         let (before, limit) = (frame.prefix.len(), most.saturating_sub(frame.len()));
@@ -41,23 +43,23 @@ impl FramedText {
     }
 
     /// Returns the displayed words.
-    pub fn word_names(&self, text: &str, tokenizer: &TextTokenizer) -> Vec<String> {
-        let plain = self.spans.iter().map(|word| display_word(text, word, tokenizer).text);
+    pub fn word_names(&self, text: impl AsRow, tokenizer: &TextTokenizer) -> Vec<String> {
+        let plain = self.spans.iter().map(|word| display_word(text.as_row(), word, tokenizer).text);
         let [before, after] = &self.special_names;
         before.iter().cloned().chain(plain).chain(after.iter().cloned()).collect()
     }
 }
 
 /// Returns `true` if a word is the separator between the two texts of a pair.
-pub(crate) fn is_separator(text: &str, word: &WordSpan, tokenizer: &TextTokenizer) -> bool {
-    tokenizer.pair_separator().is_some() && row::is_pair_separator(&text[word.bytes.clone()])
+pub(crate) fn is_separator(row: RowRef<'_>, word: &WordSpan, tokenizer: &TextTokenizer) -> bool {
+    tokenizer.pair_separator().is_some() && row.gap().as_ref() == Some(&word.bytes)
 }
 
 /// Returns a word as in the text. The separator of a pair is displayed as its token.
-pub(crate) fn display_word(text: &str, word: &WordSpan, tokenizer: &TextTokenizer) -> Word {
-    match tokenizer.pair_separator().filter(|_| is_separator(text, word, tokenizer)) {
+pub(crate) fn display_word(row: RowRef<'_>, word: &WordSpan, tokenizer: &TextTokenizer) -> Word {
+    match tokenizer.pair_separator().filter(|_| is_separator(row, word, tokenizer)) {
         Some(between) => Word { text: tokenizer.token(between), special: true },
-        None => Word { text: text[word.bytes.clone()].into(), special: false },
+        None => Word { text: row.text()[word.bytes.clone()].into(), special: false },
     }
 }
 

@@ -13,6 +13,7 @@ use super::required_text::require_text;
 use crate::blend::Blend;
 use crate::prediction::Prediction;
 use crate::prediction::target::PredictionTarget;
+use crate::row::{AsRow, Row, RowRef, as_rows};
 use crate::text::{WordSpan, windows, word_spans};
 use crate::text_models::classifier::TextClassifier;
 use crate::{Result, parallel_batches, sorting};
@@ -81,11 +82,6 @@ pub(super) struct TextEffects {
 }
 
 impl TextClassifier {
-    /// Returns the text of a row without its feature columns.
-    pub(super) fn text_without_columns<'a>(&self, row: &'a str) -> &'a str {
-        if self.config.columns().is_empty() { row } else { chumoku_text::row::without_columns(row) }
-    }
-
     /// Explains the prediction for `text`. `name` is the displayed name of the model.
     ///
     /// Attention weights of sub-word tokens are combined into word weights: summed over the tokens of a key word,
@@ -100,7 +96,7 @@ impl TextClassifier {
     ///
     /// # Errors
     /// If the text is empty, or cannot be tokenized.
-    pub fn explain(&self, text: &str, name: &str) -> Result<Explanation> {
+    pub fn explain(&self, text: impl AsRow, name: &str) -> Result<Explanation> {
         self.explain_with_method(text, name, AttributionMethod::LeaveOneOut, &mut |_, _| {})
     }
 
@@ -115,7 +111,7 @@ impl TextClassifier {
     /// As for [`TextClassifier::explain`].
     pub(crate) fn explain_with_method(
         &self,
-        text: &str,
+        text: impl AsRow,
         name: &str,
         method: AttributionMethod,
         progress: &mut dyn FnMut(usize, usize),
@@ -131,28 +127,28 @@ impl TextClassifier {
     /// there is no label with this name.
     pub fn explain_label(
         &self,
-        text: &str,
+        text: impl AsRow,
         name: &str,
         (method, label): (AttributionMethod, Option<&str>),
         steps: &InnerSteps<'_>,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Explanation> {
-        let own = self.text_without_columns(text);
-        require_text(own)?;
+        let row = text.as_row();
+        require_text(row)?;
         let requested =
             label.map(|label| self.config.target.label_to_explain(&self.config.labels, label)).transpose()?;
-        let patching = steps.patch(|other, aligned| self.patch(text, other, label, aligned))?;
-        let found = self.word_effects(text, requested, method, progress)?;
+        let patching = steps.patch(|other, aligned| self.patch(row, other, label, aligned))?;
+        let found = self.word_effects(row, requested, method, progress)?;
         let TextEffects { words: all_words, prediction: whole, class, effects, integral } = found;
         let FramedText { ids, spans: words, tokens, special_names: around, tokens_of_text } =
-            FramedText::read(own, &self.tokenizer, self.config.max_tokens())?;
+            FramedText::read(row, &self.tokenizer, self.config.max_tokens())?;
         let read = ids.len() - self.tokenizer.special_tokens().len();
         let has_halves = whole.ngrams.is_some();
         let of_class = |prediction: &Prediction| log_odds(prediction.probabilities[class].into());
-        let rows = columns::rows_without(self.config.columns(), text);
-        let without = self.predict(&rows.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let rows = columns::rows_without(self.config.columns(), row);
+        let without = self.predict(&rows)?;
         let of_columns = without.iter().map(|without| (of_class(&whole) - of_class(without)) as f32);
-        let columns = columns::column_effects(self.config.columns(), text, of_columns);
+        let columns = columns::column_effects(self.config.columns(), row, of_columns);
         // The n-gram model has no gradients.
         let has_whole = has_halves && method == AttributionMethod::LeaveOneOut;
         let (of_read, of_rest) = effects.split_at(words.len());
@@ -163,7 +159,7 @@ impl TextClassifier {
             nothing(before).chain(of_text).chain(nothing(after)).collect()
         };
         let beyond = all_words[words.len()..].iter().zip(of_rest).map(|(word, &[score, of_whole])| WordEffect {
-            text: text[word.bytes.clone()].into(),
+            text: row.text()[word.bytes.clone()].into(),
             score,
             whole: has_whole.then_some(of_whole),
         });
@@ -192,7 +188,7 @@ impl TextClassifier {
         let predicted = |most: usize| if stays { class } else { most };
         let without = (0..layers * heads).map(|index| {
             let [layer, head] = [index / heads, index % heads];
-            let prediction = self.predict_without_heads(&[text], &[[layer, head]])?.remove(0);
+            let prediction = self.predict_without_heads(&[row], &[[layer, head]])?.remove(0);
             let of_whole = EnsembleHeadAblation {
                 label: labels[predicted(prediction.class())].clone(),
                 probabilities: order.iter().map(|&class| prediction.probabilities[class]).collect(),
@@ -217,12 +213,12 @@ impl TextClassifier {
         let lens = recording.as_ref().filter(|_| steps.has_lens);
         let lens = lens.map(|recording| self.logit_lens(recording, class, &order)).transpose()?;
         let residual_path = recording.map(|recording| self.residual_norms(&ids, &recording)).transpose()?;
-        let plain = words.iter().map(|word| display_word(text, word, &self.tokenizer));
+        let plain = words.iter().map(|word| display_word(row, word, &self.tokenizer));
         let pieces = tokens.iter().enumerate().flat_map(|(word, tokens)| tokens.clone().map(move |t| (word, t)));
         Ok(Explanation {
             kind: ExplanationKind::Classifier,
             model: name.into(),
-            text: own.into(),
+            text: row.without_values().to_row(),
             cut: (read < tokens_of_text).then_some(Truncation { read, tokens: tokens_of_text, is_end: false }),
             label: labels[class].clone(),
             similarity: None,
@@ -262,16 +258,14 @@ impl TextClassifier {
     /// Returns the effect of each word on the prediction of `class`. Defaults to the class to explain.
     pub(super) fn word_effects(
         &self,
-        text: &str,
+        row: RowRef<'_>,
         class: Option<usize>,
         method: AttributionMethod,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<TextEffects> {
-        // Feature columns are not words of the text.
-        let own = self.text_without_columns(text);
-        let encoded = self.tokenizer.encode(own)?;
-        let words = word_spans(own, &encoded);
-        let prediction = self.predict(&[text])?.remove(0);
+        let encoded = self.tokenizer.encode(row)?;
+        let words = word_spans(row, &encoded);
+        let prediction = self.predict(&[row])?.remove(0);
         let class = class.unwrap_or_else(|| self.config.target.class_to_explain(&prediction));
         // Log-odds of the network alone, if there is an n-gram model, and of the ensemble.
         let has_halves = prediction.ngrams.is_some();
@@ -282,7 +276,7 @@ impl TextClassifier {
         let with = both(&prediction);
         let (effects, integral) = match method {
             AttributionMethod::LeaveOneOut => {
-                let without = self.predict_without_words(text, &words, progress)?;
+                let without = self.predict_without_words(row, &words, progress)?;
                 let effect = |prediction| {
                     let without = both(prediction);
                     [0, 1].map(|member| (with[member] - without[member]) as f32)
@@ -304,11 +298,11 @@ impl TextClassifier {
     /// instead of quadratically.
     pub(super) fn predict_without_words(
         &self,
-        text: &str,
+        row: RowRef<'_>,
         words: &[WordSpan],
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Vec<Prediction>> {
-        let ids = self.tokenizer.encode(text)?.ids;
+        let ids = self.tokenizer.encode(row)?.ids;
         let windows = windows(ids.len(), self.framing().window_size());
         let read = |rows: &[Vec<u32>]| parallel_batches::logits(&self.model, &self.params, self.framing(), rows);
         let of_windows = match windows.len() {
@@ -319,25 +313,26 @@ impl TextClassifier {
         for batch in words.chunks(BATCH_WORDS) {
             progress(found.len(), words.len());
             // The separator between two texts belongs to neither and stays.
-            let without = |word: &WordSpan| match is_separator(text, word, &self.tokenizer) {
-                true => text.to_owned(),
-                false => format!("{}{}", &text[..word.bytes.start], &text[word.bytes.end..]),
+            let without = |word: &WordSpan| match is_separator(row, word, &self.tokenizer) {
+                true => row.to_row(),
+                false => row.without_range(word.bytes.clone()),
             };
-            let texts: Vec<String> = batch.iter().map(without).collect();
-            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let texts: Vec<Row> = batch.iter().map(without).collect();
             let Some(of_windows) = &of_windows else {
                 found.extend(self.predict(&texts)?);
                 continue;
             };
             // Each window that loses tokens, as a separate text.
             let mut changed = Vec::new();
-            for (row, word) in batch.iter().enumerate() {
-                for (index, window) in windows.iter().enumerate().filter(|_| !is_separator(text, word, &self.tokenizer))
-                {
+            for (number, word) in batch.iter().enumerate() {
+                if is_separator(row, word, &self.tokenizer) {
+                    continue;
+                }
+                for (index, window) in windows.iter().enumerate() {
                     let [start, end] =
                         [word.tokens.start, word.tokens.end].map(|at| at.clamp(window.start, window.end));
                     if start < end {
-                        changed.push((row, index, [&ids[window.start..start], &ids[end..window.end]].concat()));
+                        changed.push((number, index, [&ids[window.start..start], &ids[end..window.end]].concat()));
                     }
                 }
             }
@@ -357,7 +352,7 @@ impl TextClassifier {
                 }
                 sum /= tokens.max(1) as f32;
             }
-            found.extend(self.predictions(&logits, &texts, &vec![windows.len(); batch.len()])?);
+            found.extend(self.predictions(&logits, &as_rows(&texts), &vec![windows.len(); batch.len()])?);
         }
         progress(words.len(), words.len());
         Ok(found)

@@ -1,7 +1,7 @@
 //! Effects of feature columns on a prediction.
 
 use crate::feature_columns::{ColumnValue, FeatureColumn};
-use crate::row;
+use crate::row::{Row, RowRef};
 use serde::{Deserialize, Serialize};
 
 /// A feature column with the effect of its value.
@@ -31,26 +31,25 @@ pub enum ColumnReading {
 }
 
 /// Returns copies of the row with each column missing in turn.
-pub(super) fn rows_without(columns: &[FeatureColumn], row: &str) -> Vec<String> {
+pub(super) fn rows_without(columns: &[FeatureColumn], row: RowRef<'_>) -> Vec<Row> {
     let given = column_values(columns, row);
     let without = |at: usize| {
         let mut cells = given.clone();
         cells[at] = "";
-        row::with_columns(row::without_columns(row), &cells)
+        row.with_values(&cells)
     };
     (0..columns.len()).map(without).collect()
 }
 
 /// Returns the values of all columns. Missing values are empty.
-fn column_values<'a>(columns: &[FeatureColumn], row: &'a str) -> Vec<&'a str> {
-    let mut cells = row::column_values(row);
-    columns.iter().map(|_| cells.next().unwrap_or_default()).collect()
+fn column_values<'a>(columns: &[FeatureColumn], row: RowRef<'a>) -> Vec<&'a str> {
+    (0..columns.len()).map(|index| row.value(index)).collect()
 }
 
 /// Combines the columns of a row with their `effects`.
 pub(super) fn column_effects(
     columns: &[FeatureColumn],
-    row: &str,
+    row: RowRef<'_>,
     effects: impl Iterator<Item = f32>,
 ) -> Vec<ColumnEffect> {
     let found = columns.iter().zip(column_values(columns, row)).zip(effects);

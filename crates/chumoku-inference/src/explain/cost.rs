@@ -4,6 +4,7 @@ use super::attention_collector::FramedText;
 use super::attribution::AttributionMethod;
 use crate::count::{CountConfig, NetworkKind, StepCost};
 use crate::models::{PatchingSizes, TranslatorConfig};
+use crate::row::{AsRow, RowRef};
 use crate::text::{windows, word_spans};
 use crate::{NgramClassifier, Result, TextClassifier, TextEmbedder, TextGenerator, TextTagger, TextTranslator};
 use std::ops::AddAssign;
@@ -212,10 +213,10 @@ impl TextClassifier {
     ///
     /// # Errors
     /// If the text cannot be tokenized.
-    pub fn explain_cost(&self, text: &str, method: AttributionMethod) -> Result<ExplainCost> {
-        let own = self.text_without_columns(text);
-        let encoded = self.tokenizer.encode(own)?;
-        let words = word_spans(own, &encoded).len();
+    pub fn explain_cost(&self, text: impl AsRow, method: AttributionMethod) -> Result<ExplainCost> {
+        let row = text.as_row();
+        let encoded = self.tokenizer.encode(row)?;
+        let words = word_spans(row, &encoded).len();
         let windows = windows(encoded.ids.len(), self.window());
         let longest =
             windows.iter().map(|window| window.len()).max().unwrap_or(0) + self.tokenizer.special_tokens().len();
@@ -229,7 +230,7 @@ impl TextClassifier {
         let whole = 2 + self.config.columns().len() + layers * heads + CURVE_PASSES;
         let of_network = CountConfig::for_classifier(&self.config.model);
         let multiply_adds = multiply_adds_of_passes(of_network, of_words + whole * windows.len(), longest);
-        let of_ngrams = if self.has_ngrams() { ngram_cost(words + whole, own.len()) } else { 0 };
+        let of_ngrams = if self.has_ngrams() { ngram_cost(words + whole, row.text().len()) } else { 0 };
         let shown_words = words.min(longest) + self.tokenizer.special_tokens().len();
         let of_heads = 2 * (layers * heads * self.labels().len()) as u128;
         let numbers = numbers_in_explanation([layers, heads], shown_words, [longest, width]) + of_heads + words as u128;
@@ -240,24 +241,30 @@ impl TextClassifier {
     ///
     /// # Errors
     /// If a text cannot be tokenized.
-    pub fn patch_cost(&self, text: &str, other: &str, aligned: Option<&[[usize; 2]]>) -> Result<ExplainCost> {
-        let read = |text: &str| -> Result<usize> {
-            let text = self.text_without_columns(text);
+    pub fn patch_cost(
+        &self,
+        text: impl AsRow,
+        other: impl AsRow,
+        aligned: Option<&[[usize; 2]]>,
+    ) -> Result<ExplainCost> {
+        let read = |text: RowRef<'_>| -> Result<usize> {
             Ok(FramedText::read(text, &self.tokenizer, self.config.max_tokens())?.ids.len())
         };
         let Some(encoder) = self.config.model.backbone.transformer() else { return Ok(ExplainCost::default()) };
         let sizes = [encoder.num_layers, encoder.num_heads];
         let of = CountConfig::for_classifier(&self.config.model);
-        Ok(patching_cost(of, sizes, [read(text)?, read(other)?], aligned))
+        Ok(patching_cost(of, sizes, [read(text.as_row())?, read(other.as_row())?], aligned))
     }
 }
 
 impl NgramClassifier {
     /// Estimates the cost of [`NgramClassifier::explain`].
     #[must_use]
-    pub fn explain_cost(&self, text: &str) -> ExplainCost {
-        let words = crate::ngram::words(self.ngrams.scheme().text_of(text)).len();
-        ExplainCost { multiply_adds: ngram_cost(words + self.columns().len(), text.len()), numbers: words as u128 }
+    pub fn explain_cost(&self, text: impl AsRow) -> ExplainCost {
+        let row = text.as_row();
+        let words = crate::ngram::words(row.text()).len();
+        let multiply_adds = ngram_cost(words + self.columns().len(), row.joined_len());
+        ExplainCost { multiply_adds, numbers: words as u128 }
     }
 }
 

@@ -4,6 +4,7 @@
 use super::attention_collector::is_separator;
 use super::attribution::{FaithfulnessCurves, OrderCurves};
 use super::explanation::Explanation;
+use crate::row::{AsRow, Row, RowRef};
 use crate::text::{WordSpan, word_spans};
 use crate::text_models::classifier::TextClassifier;
 use crate::{Error, Result, sorting, tr};
@@ -61,19 +62,25 @@ fn area_under_curve(steps: &[usize], curve: &[f32]) -> f32 {
     parts.map(|(at, p)| (at[1] - at[0]) as f32 / all * 0.5 * (p[0] + p[1])).sum()
 }
 
-/// Returns the text with only the selected words, each with the space before it.
-fn text_with_words(text: &str, words: &[WordSpan], is_left: impl Fn(usize) -> bool) -> String {
-    let mut found = String::new();
-    let mut start = 0;
+/// Returns the row with only the selected words, each with the space before it.
+fn row_with_words(row: RowRef<'_>, words: &[WordSpan], is_left: impl Fn(usize) -> bool) -> Row {
+    let (text, gap) = (row.text(), row.gap());
+    let (mut first, mut found, mut start) = (None, String::new(), 0);
     for (i, word) in words.iter().enumerate() {
-        if is_left(i) {
+        if gap.as_ref() == Some(&word.bytes) {
+            found += &text[start..word.bytes.start];
+            first = Some(std::mem::take(&mut found));
+        } else if is_left(i) {
             found += &text[start..word.bytes.end];
         }
         start = word.bytes.end;
     }
+    let own = match first {
+        Some(first) => Row::pair(first.trim_start(), &found),
+        None => found.trim_start().into(),
+    };
     // Feature columns stay.
-    let beside = &text[chumoku_text::row::without_columns(text).len()..];
-    found.trim_start().to_owned() + beside
+    own.as_row().with_values(&row.values().collect::<Vec<_>>())
 }
 
 impl TextClassifier {
@@ -105,21 +112,20 @@ impl TextClassifier {
             let of_words = attention_received([&e.attention, &e.derived.rollout], e.heads, e.words.len());
             orders.extend([LAST_LAYER, ROLLOUT].into_iter().zip(of_words.map(|all| all[read.clone()].to_vec())));
         }
-        self.curves_of_orders(&given, &words, class, &orders, 0)
+        self.curves_of_orders(given.as_row(), &words, class, &orders, 0)
     }
 
     /// Computes the curves of the orders given by scores, one per word, and of random orders.
     pub(super) fn curves_of_orders(
         &self,
-        text: &str,
+        row: RowRef<'_>,
         words: &[WordSpan],
         class: usize,
         numbers: &[(&str, Vec<f32>)],
         stream: u64,
     ) -> Result<FaithfulnessCurves> {
         // The separator between two texts belongs to neither and stays.
-        let places: Vec<usize> =
-            (0..words.len()).filter(|&i| !is_separator(text, &words[i], &self.tokenizer)).collect();
+        let places: Vec<usize> = (0..words.len()).filter(|&i| !is_separator(row, &words[i], &self.tokenizer)).collect();
         let own = |numbers: &[f32]| places.iter().map(|&i| numbers[i]).collect::<Vec<f32>>();
         let mut orders: Vec<WordOrder> =
             numbers.iter().map(|(name, numbers)| WordOrder::by_score(name, &own(numbers))).collect();
@@ -129,16 +135,15 @@ impl TextClassifier {
 
         // No word removed, then all words, then every step in between.
         let mut texts =
-            vec![text_with_words(text, words, |_| true), text_with_words(text, words, |i| !places.contains(&i))];
+            vec![row_with_words(row, words, |_| true), row_with_words(row, words, |i| !places.contains(&i))];
         let mut rank = vec![usize::MAX; words.len()];
         for order in orders.iter().flat_map(|order| &order.orders) {
             order.iter().enumerate().for_each(|(at, &word)| rank[places[word]] = at);
             for &step in &steps[1..count] {
-                texts.push(text_with_words(text, words, |i| rank[i] >= step));
-                texts.push(text_with_words(text, words, |i| rank[i] < step || rank[i] == usize::MAX));
+                texts.push(row_with_words(row, words, |i| rank[i] >= step));
+                texts.push(row_with_words(row, words, |i| rank[i] < step || rank[i] == usize::MAX));
             }
         }
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let p: Vec<f32> = self.predict(&texts)?.iter().map(|prediction| prediction.attention[class].exp()).collect();
         let (ends, mut between) = p.split_at(2);
         let of_order = |WordOrder { name, orders }: WordOrder| {
@@ -190,9 +195,9 @@ mod tests {
         let text = " so good, they said";
         let word = |bytes: std::ops::Range<usize>| WordSpan { bytes, tokens: 0..1 };
         let words = [word(1..3), word(4..8), word(8..9), word(10..14), word(15..19)];
-        assert_eq!(text_with_words(text, &words, |_| true), text.trim_start());
-        assert_eq!(text_with_words(text, &words, |i| i != 0 && i != 3), "good, said");
-        assert_eq!(text_with_words(text, &words, |_| false), "");
+        assert_eq!(row_with_words(text.as_row(), &words, |_| true), text.trim_start());
+        assert_eq!(row_with_words(text.as_row(), &words, |i| i != 0 && i != 3), "good, said");
+        assert_eq!(row_with_words(text.as_row(), &words, |_| false), "");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::PredictionTarget;
 use crate::Predictor;
 use crate::Result;
 use crate::data::Example;
-use crate::row;
+use crate::row::{AsRow, Row, RowRef};
 use crate::sorting;
 use crate::text_models::classifier::TextClassifier;
 use serde::Serialize;
@@ -115,7 +115,7 @@ pub struct ConfidentError {
     /// The line of the file where the row begins.
     pub line: u64,
     /// The text of the row.
-    pub text: String,
+    pub text: Row,
     /// The prediction and the truth.
     #[serde(flatten)]
     pub answer: WrongAnswer,
@@ -251,7 +251,7 @@ fn find_errors(
     context: &ErrorContext<'_>,
     examples: &[Example],
     predictions: &[Prediction],
-    mut words: impl FnMut(&str) -> Result<Vec<HighlightedWord>>,
+    mut words: impl FnMut(RowRef<'_>) -> Result<Vec<HighlightedWord>>,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<ErrorAnalysis> {
     let labels = context.labels;
@@ -282,14 +282,14 @@ fn find_errors(
         let of_truth = labels.iter().position(|label| *label == example.label);
         errors.push(ConfidentError {
             line: example.line,
-            text: row::without_columns(&example.text).to_owned(),
+            text: example.text.as_row().without_values().to_row(),
             answer: WrongAnswer::Class {
                 truth: example.label.clone(),
                 answer: labels[p.class()].clone(),
                 probability: sure(p),
                 probability_of_truth: of_truth.map_or(0.0, |class| p.probabilities[class]),
             },
-            words: words(&example.text)?,
+            words: words(example.text.as_row())?,
         });
     }
     progress(shown.len(), shown.len());
@@ -355,8 +355,8 @@ impl<'m> Predictor<'m> {
         options: ErrorOptions<'_>,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<ErrorAnalysis> {
-        let texts: Vec<&str> = examples.iter().map(|example| example.text.as_str()).collect();
-        let words = |text: &str| match self {
+        let texts: Vec<&Row> = examples.iter().map(|example| &example.text).collect();
+        let words = |text: RowRef<'_>| match self {
             Predictor::Classifier(model) => model.highlighted_effects(text, None, options.method),
             Predictor::Ngrams(model) => Ok(model.explain(text, options.name)?.highlighted_words()),
         };
@@ -368,14 +368,12 @@ impl TextClassifier {
     /// Returns the words of a text with their effects on `class`. Defaults to the class to explain.
     pub(super) fn highlighted_effects(
         &self,
-        text: &str,
+        text: RowRef<'_>,
         class: Option<usize>,
         method: AttributionMethod,
     ) -> Result<Vec<HighlightedWord>> {
         let found = self.word_effects(text, class, method, &mut |_, _| {})?;
         let which = usize::from(method == AttributionMethod::LeaveOneOut);
-        // Feature columns are not words of the text.
-        let text = self.text_without_columns(text);
         let own = found.words.iter().zip(&found.effects).filter(|(word, _)| !is_separator(text, word, &self.tokenizer));
         Ok(highlight(text, own.map(|(word, both)| (word.bytes.clone(), both[which]))))
     }
@@ -393,7 +391,7 @@ mod tests {
         };
         ConfidentError {
             line: 1,
-            text: String::new(),
+            text: Row::default(),
             answer: WrongAnswer::Class {
                 truth: "a".into(),
                 answer: "b".into(),

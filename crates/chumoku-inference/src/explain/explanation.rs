@@ -1,5 +1,6 @@
 //! The explanation of one text: the prediction, and every attention weight of the model.
 
+use crate::row::{AsRow, Row};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -36,8 +37,8 @@ pub struct Explanation {
     pub kind: ExplanationKind,
     /// Name of the model's folder, without its path.
     pub model: String,
-    /// The text.
-    pub text: String,
+    /// The text, or both texts of a pair.
+    pub text: Row,
     /// The truncation of a long text. Words and attention cover only the tokens that were read.
     #[serde(default)]
     pub cut: Option<Truncation>,
@@ -316,14 +317,9 @@ impl Explanation {
 
     /// Returns the text with its feature columns, as passed to the model.
     #[must_use]
-    pub fn full_row(&self) -> String {
-        match self.columns.is_empty() {
-            true => self.text.clone(),
-            false => {
-                let values: Vec<&str> = self.columns.iter().map(|column| column.value.as_str()).collect();
-                chumoku_text::row::with_columns(&self.text, &values)
-            }
-        }
+    pub fn full_row(&self) -> Row {
+        let values: Vec<&str> = self.columns.iter().map(|column| column.value.as_str()).collect();
+        self.text.as_row().with_values(&values)
     }
 
     /// Returns the byte of the text at which the part that the model wrote starts. `None` if it wrote no word, or if its
@@ -331,12 +327,13 @@ impl Explanation {
     #[must_use]
     pub fn written_from(&self) -> Option<usize> {
         let written = self.words.get(self.prompt_words?..).filter(|words| !words.is_empty())?;
-        let mut start = self.text.len();
+        let text = self.text.as_row().text();
+        let mut start = text.len();
         for word in written.iter().rev().filter(|word| !word.special) {
-            start = self.text[..start].rfind(word.text.as_str())?;
+            start = text[..start].rfind(word.text.as_str())?;
         }
         // The white space before the first word is part of its token.
-        Some(self.text[..start].trim_end().len())
+        Some(text[..start].trim_end().len())
     }
 
     /// Returns the network's own probability of a class. For ensembles, this differs from the prediction.
@@ -349,7 +346,7 @@ impl Explanation {
     /// Returns `true` if an encoder's text is compared with itself.
     #[must_use]
     pub fn is_compared_with_itself(&self) -> bool {
-        self.kind == ExplanationKind::Encoder && self.label == self.text
+        self.kind == ExplanationKind::Encoder && self.text == self.label
     }
 
     /// Returns the change in the network's probability of the predicted class without a head. For encoders, the change

@@ -7,6 +7,7 @@ use super::classifier::{log_odds, sum_by_word};
 use super::curves::{LAST_LAYER, ROLLOUT, attention_received};
 use super::integrated_gradients::{NEGLIGIBLE_GAP, PathIntegrator};
 use crate::lang::Lang;
+use crate::row::{AsRow, RowRef};
 use crate::text::{windows, word_spans};
 use crate::text_models::classifier::TextClassifier;
 use crate::{Error, Result, tr};
@@ -70,9 +71,9 @@ impl TextClassifier {
     ///
     /// # Errors
     /// If no text has two words and fits into one window.
-    pub fn faithfulness(
+    pub fn faithfulness<R: AsRow>(
         &self,
-        texts: &[&str],
+        texts: &[R],
         seed: u64,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Faithfulness> {
@@ -83,7 +84,7 @@ impl TextClassifier {
         let (mut curves, mut largest_gap) = (Vec::new(), 0.0f32);
         for (done, &row) in sample.iter().enumerate() {
             progress(done, sample.len());
-            curves.extend(self.curves_by_method(texts[row], row as u64, &mut paths, &mut largest_gap)?);
+            curves.extend(self.curves_by_method(texts[row].as_row(), row as u64, &mut paths, &mut largest_gap)?);
         }
         progress(sample.len(), sample.len());
         if curves.is_empty() {
@@ -100,13 +101,13 @@ impl TextClassifier {
     /// Computes the curves of one text by every method. `None` if the text is unsuitable.
     fn curves_by_method(
         &self,
-        text: &str,
+        text: RowRef<'_>,
         row: u64,
         paths: &mut PathIntegrator<'_>,
         largest_gap: &mut f32,
     ) -> Result<Option<FaithfulnessCurves>> {
         let encoded = self.tokenizer.encode(text)?;
-        let words = word_spans(self.text_without_columns(text), &encoded);
+        let words = word_spans(text, &encoded);
         if words.len() < 2 || windows(encoded.ids.len(), self.window()).len() > 1 {
             return Ok(None);
         }

@@ -2,6 +2,7 @@
 
 use super::patching::Patching;
 use crate::Result;
+use crate::row::RowRef;
 
 /// The steps inside the network that an explanation shows besides attention and effects. By default, this is the logit
 /// lens alone.
@@ -10,7 +11,7 @@ pub struct InnerSteps<'a> {
     /// False to leave out the logit lens.
     pub has_lens: bool,
     /// The other text of activation patching, whose values replace those of the explained text.
-    pub patch: Option<&'a str>,
+    pub patch: Option<RowRef<'a>>,
     /// Pairs of aligned token positions, from 0, of the text and of the other text. Texts with the same number of tokens
     /// need none.
     pub aligned: Option<&'a [[usize; 2]]>,
@@ -30,7 +31,7 @@ impl InnerSteps<'_> {
     /// so that a wrong text or alignment is refused before anything is computed.
     pub(super) fn patch(
         &self,
-        patch: impl FnOnce(&str, Option<&[[usize; 2]]>) -> Result<Patching>,
+        patch: impl FnOnce(RowRef<'_>, Option<&[[usize; 2]]>) -> Result<Patching>,
     ) -> Result<Option<Patching>> {
         self.patch.map(|other| patch(other, self.aligned)).transpose()
     }

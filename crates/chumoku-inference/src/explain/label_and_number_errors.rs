@@ -12,7 +12,7 @@ use crate::Predictor;
 use crate::Result;
 use crate::blend::number::Estimate;
 use crate::data::{MultiLabelExample, ScoreExample};
-use crate::row;
+use crate::row::{AsRow, RowRef};
 use crate::sorting;
 use crate::text::word_spans;
 use crate::text_models::classifier::TextClassifier;
@@ -20,7 +20,7 @@ use crate::tr;
 use std::collections::HashSet;
 
 /// Computes the effects of a text's words on a label or threshold, or on the number.
-type WordEffectsFn<'a> = &'a mut dyn FnMut(&str, Option<usize>) -> Result<Vec<HighlightedWord>>;
+type WordEffectsFn<'a> = &'a mut dyn FnMut(RowRef<'_>, Option<usize>) -> Result<Vec<HighlightedWord>>;
 /// Receives the number of explained errors, and the total.
 type ProgressFn<'a> = &'a mut dyn FnMut(usize, usize);
 
@@ -74,13 +74,13 @@ impl ErrorContext<'_> {
         for (done, &(row, label, missed, probability)) in found.iter().enumerate() {
             progress(done, found.len());
             let example = &examples[row];
-            let mut words = words(&example.text, Some(label))?;
+            let mut words = words(example.text.as_row(), Some(label))?;
             if missed {
                 negate_effects(&mut words);
             }
             errors.push(ConfidentError {
                 line: example.line,
-                text: row::without_columns(&example.text).to_owned(),
+                text: example.text.as_row().without_values().to_row(),
                 answer: WrongAnswer::Label { label: self.labels[label].clone(), missed, probability },
                 words,
             });
@@ -119,14 +119,14 @@ impl ErrorContext<'_> {
         for (done, &row) in outside.iter().enumerate() {
             progress(done, outside.len());
             let (example, estimate) = (&examples[row], found[row]);
-            let mut words = words(&example.text, None)?;
+            let mut words = words(example.text.as_row(), None)?;
             if estimate.score < example.score {
                 negate_effects(&mut words);
             }
             let [score, low, high] = estimate.rounded();
             errors.push(ConfidentError {
                 line: example.line,
-                text: row::without_columns(&example.text).to_owned(),
+                text: example.text.as_row().without_values().to_row(),
                 answer: WrongAnswer::Number { truth: example.score, score, low, high, off: off[row] },
                 words,
             });
@@ -153,8 +153,8 @@ impl Predictor<'_> {
         options: ErrorOptions<'_>,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<ErrorAnalysis> {
-        let predictions = self.predict(&examples.iter().map(|example| example.text.as_str()).collect::<Vec<_>>())?;
-        let mut words = |text: &str, label: Option<usize>| match self {
+        let predictions = self.predict(&examples.iter().map(|example| &example.text).collect::<Vec<_>>())?;
+        let mut words = |text: RowRef<'_>, label: Option<usize>| match self {
             Predictor::Classifier(model) => model.highlighted_effects(text, label, options.method),
             Predictor::Ngrams(model) => {
                 let class = label.unwrap_or_default();
@@ -176,10 +176,10 @@ impl Predictor<'_> {
         options: ErrorOptions<'_>,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<ErrorAnalysis> {
-        let predictions = self.predict(&examples.iter().map(|example| example.text.as_str()).collect::<Vec<_>>())?;
+        let predictions = self.predict(&examples.iter().map(|example| &example.text).collect::<Vec<_>>())?;
         let blend = self.target().require_number()?;
         let number = |p: &Prediction| blend.estimate(&p.probabilities).score;
-        let mut words = |text: &str, label| match self {
+        let mut words = |text: RowRef<'_>, label| match self {
             Predictor::Ngrams(model) => model.highlighted_effects(text, &number),
             Predictor::Classifier(model) if options.method == AttributionMethod::LeaveOneOut => {
                 model.effects_on_number(text, &number)
@@ -192,13 +192,12 @@ impl Predictor<'_> {
 
 impl TextClassifier {
     /// Returns the words of a text with their effects on the predicted number.
-    fn effects_on_number(&self, text: &str, number: &dyn Fn(&Prediction) -> f64) -> Result<Vec<HighlightedWord>> {
-        let own = self.text_without_columns(text);
-        let words = word_spans(own, &self.tokenizer.encode(own)?);
+    fn effects_on_number(&self, text: RowRef<'_>, number: &dyn Fn(&Prediction) -> f64) -> Result<Vec<HighlightedWord>> {
+        let words = word_spans(text, &self.tokenizer.encode(text)?);
         let whole = number(&self.predict(&[text])?[0]);
         let without = self.predict_without_words(text, &words, &mut |_, _| {})?;
-        let effects = words.iter().zip(&without).filter(|(word, _)| !is_separator(own, word, &self.tokenizer));
+        let effects = words.iter().zip(&without).filter(|(word, _)| !is_separator(text, word, &self.tokenizer));
         let effects = effects.map(|(word, without)| (word.bytes.clone(), (whole - number(without)) as f32));
-        Ok(highlight(own, effects))
+        Ok(highlight(text, effects))
     }
 }

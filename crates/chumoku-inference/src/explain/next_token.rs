@@ -122,7 +122,7 @@ impl TextGenerator {
     /// As for [`TextGenerator::explain`] and [`TextGenerator::patch`].
     pub fn explain_with_steps(&self, text: &str, name: &str, steps: &InnerSteps<'_>) -> Result<Explanation> {
         require_text(text)?;
-        let patching = steps.patch(|other, aligned| self.patch(text, other, aligned))?;
+        let patching = steps.patch(|other, aligned| self.patch(text, other.text(), aligned))?;
         let encoded = self.tokenizer.encode(text)?;
         let limit = self.config.model.max_length;
         // The special tokens before a text are read too, unless the text fills the context.
@@ -236,6 +236,7 @@ mod tests {
     use crate::explain::PatchedSite;
     use crate::models::{LanguageModel, LanguageModelConfig};
     use crate::nn::{AttentionOptions, EncoderConfig, InputEmbeddingsOptions, LayerOptions, NormOrder, PositionKind};
+    use crate::row::AsRow;
     use crate::text::{NormalizationForm, TextTokenizer, TokenizationUnit, TokenizerConfig};
     use crate::text_models::generator::{TextBoundaries, TextGeneratorConfig};
     use chumoku_kernels::Precision;
@@ -295,7 +296,7 @@ mod tests {
     #[test]
     fn a_wrong_alignment_is_refused_before_the_explanation() {
         let mut of = generator(99);
-        let steps = InnerSteps { patch: Some("ab ce q"), aligned: Some(&[[0, 99]]), ..InnerSteps::default() };
+        let steps = InnerSteps { patch: Some("ab ce q".as_row()), aligned: Some(&[[0, 99]]), ..InnerSteps::default() };
         assert!(of.explain_with_steps("ab cd q", "m", &InnerSteps::NONE).unwrap().lens.is_none());
         // The model cannot be explained, as its logits are not finite.
         of.params.values_mut().fill(f32::NAN);
@@ -310,12 +311,13 @@ mod tests {
         let prompt = "ab cd q";
         let e = of.explain_continuation(prompt, 5, "m", &InnerSteps::default()).unwrap();
         e.validate().unwrap();
-        assert!(e.text.starts_with(prompt) && e.text.len() > prompt.len(), "{}", e.text);
+        let text = e.text.as_row().text();
+        assert!(text.starts_with(prompt) && text.len() > prompt.len(), "{text}");
         let own = e.prompt_words.unwrap();
         let before: Vec<&str> =
             e.words[..own].iter().filter(|word| !word.special).map(|word| word.text.as_str()).collect();
         assert!(before.len() >= 3 && before[..2] == ["ab", "cd"] && before[2].starts_with('q'), "{before:?}");
-        assert_eq!(before.len(), 3, "{before:?} of {}", e.text);
+        assert_eq!(before.len(), 3, "{before:?} of {text}");
         assert_eq!(e.attention.len(), e.layers * e.heads * e.words.len() * e.words.len());
         // The lens reads a next token at every token; the last one is the answer.
         let lens = e.lens.unwrap();

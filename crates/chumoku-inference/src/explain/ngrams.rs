@@ -5,6 +5,7 @@ use super::columns::{column_effects, rows_without};
 use super::highlighted::{HighlightedWord, highlight};
 use super::required_text::require_text;
 use super::{Attribution, Explanation, ExplanationKind, LabelProbability, Word};
+use crate::row::{AsRow, Row, RowRef};
 use crate::{NgramClassifier, Prediction, Result};
 use std::ops::Range;
 
@@ -16,7 +17,7 @@ impl NgramClassifier {
     ///
     /// # Errors
     /// If the text is empty.
-    pub fn explain(&self, text: &str, name: &str) -> Result<Explanation> {
+    pub fn explain(&self, text: impl AsRow, name: &str) -> Result<Explanation> {
         self.explain_label(text, name, None)
     }
 
@@ -25,12 +26,11 @@ impl NgramClassifier {
     /// # Errors
     /// As for [`NgramClassifier::explain`], and if the model is not a multi-label model or there is no label with this
     /// name.
-    pub fn explain_label(&self, text: &str, name: &str, label: Option<&str>) -> Result<Explanation> {
+    pub fn explain_label(&self, text: impl AsRow, name: &str, label: Option<&str>) -> Result<Explanation> {
         let columns = self.columns();
-        // Feature columns stay when words are removed from the text.
-        let row = text;
-        let text = self.ngrams.scheme().text_of(row);
-        require_text(text)?;
+        let row = text.as_row();
+        let text = row.text();
+        require_text(row)?;
         let spans = crate::ngram::words(text);
         let whole = &self.predict(&[row])?[0];
         let class = self.config.settings().class_to_explain(whole, label)?;
@@ -43,7 +43,7 @@ impl NgramClassifier {
         Ok(Explanation {
             kind: ExplanationKind::Ngrams,
             model: name.into(),
-            text: text.into(),
+            text: row.without_values().to_row(),
             cut: None,
             label: labels[class].clone(),
             similarity: None,
@@ -81,17 +81,16 @@ impl NgramClassifier {
     }
 
     /// Returns the decrease of the value `of` from `whole` to each variant of the row.
-    fn effects_of_variants(&self, variants: &[String], (whole, of): Baseline<'_>) -> Result<Vec<f32>> {
-        let variants: Vec<&str> = variants.iter().map(String::as_str).collect();
-        Ok(self.predict(&variants)?.iter().map(|without| (of(whole) - of(without)) as f32).collect())
+    fn effects_of_variants(&self, variants: &[Row], (whole, of): Baseline<'_>) -> Result<Vec<f32>> {
+        Ok(self.predict(variants)?.iter().map(|without| (of(whole) - of(without)) as f32).collect())
     }
 
     /// Returns the decrease of the value for the row without each of its words.
-    fn effects_of_words(&self, row: &str, spans: &[Range<usize>], against: Baseline<'_>) -> Result<Vec<f32>> {
+    fn effects_of_words(&self, row: RowRef<'_>, spans: &[Range<usize>], against: Baseline<'_>) -> Result<Vec<f32>> {
         let mut scores = Vec::with_capacity(spans.len());
         // Batches limit the memory: each variant is as long as the text.
         for words in spans.chunks(BATCH_WORDS) {
-            let without = |word: &Range<usize>| format!("{}{}", &row[..word.start], &row[word.end..]);
+            let without = |word: &Range<usize>| row.without_range(word.clone());
             scores.extend(self.effects_of_variants(&words.iter().map(without).collect::<Vec<_>>(), against)?);
         }
         Ok(scores)
@@ -100,13 +99,12 @@ impl NgramClassifier {
     /// Returns the words of a text with their effects on a value `of` its prediction.
     pub(super) fn highlighted_effects(
         &self,
-        row: &str,
+        row: RowRef<'_>,
         of: &dyn Fn(&Prediction) -> f64,
     ) -> Result<Vec<HighlightedWord>> {
-        let text = self.ngrams.scheme().text_of(row);
-        let spans = crate::ngram::words(text);
+        let spans = crate::ngram::words(row.text());
         let effects = self.effects_of_words(row, &spans, (&self.predict(&[row])?[0], of))?;
-        Ok(highlight(text, spans.into_iter().zip(effects)))
+        Ok(highlight(row, spans.into_iter().zip(effects)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::label_probability::LabelProbability;
 use crate::lang::lang;
+use crate::row::Row;
 use crate::sorting::argsort_descending;
 use crate::tr;
 use serde::{Deserialize, Serialize};
@@ -40,7 +41,7 @@ pub enum AnswerPosition {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Patching {
     /// The other text.
-    pub other: String,
+    pub other: Row,
     /// The tokens of the text, as in [`Explanation::pieces`](super::Explanation::pieces).
     pub tokens: Vec<String>,
     /// The tokens of the other text.

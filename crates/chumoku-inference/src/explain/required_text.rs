@@ -1,5 +1,6 @@
 //! The check that there is a text to explain.
 
+use crate::row::{AsRow, RowRef};
 use crate::{Error, Result, tr};
 
 /// The error for an empty text.
@@ -8,6 +9,11 @@ pub(super) fn empty_text_error() -> Error {
 }
 
 /// Checks that there is a text to explain.
-pub(super) fn require_text(text: &str) -> Result<()> {
-    if text.trim().is_empty() { Err(empty_text_error()) } else { Ok(()) }
+pub(super) fn require_text(row: impl AsRow) -> Result<()> {
+    if is_empty(row.as_row()) { Err(empty_text_error()) } else { Ok(()) }
+}
+
+/// Returns whether a row is a single text of white space.
+pub(super) fn is_empty(row: RowRef<'_>) -> bool {
+    !row.is_pair() && row.text().trim().is_empty()
 }

@@ -15,6 +15,7 @@ use crate::crf::{
     viterbi_allowed,
 };
 use crate::data::{Span, SpanExample, SpanUnit};
+use crate::row::AsRow;
 use crate::text::{TokenSequence, word_spans};
 use crate::text_models::settings::not_finite_error;
 use crate::text_models::tagger::{PredictedSpan, TextTagger, TextUnits, units_of_row};
@@ -92,7 +93,7 @@ impl TextTagger {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<TaggedText> {
         let character = query.map(|span| span.start);
-        let patching = steps.patch(|other, aligned| self.patch(text, other, character, aligned))?;
+        let patching = steps.patch(|other, aligned| self.patch(text, other.text(), character, aligned))?;
         let units = self.config.unit.split(text);
         let found = self.explain_units((text, units.clone()), name, query, progress)?;
         let lens = steps.has_lens.then(|| self.logit_lens(text, &units)).transpose()?.flatten();
@@ -334,7 +335,7 @@ impl SpanExplainer<'_> {
                     probability: with[0][at],
                 },
                 is_found,
-                words: highlight(self.text, bytes.iter().cloned().zip(effects(0))),
+                words: highlight(self.text.as_row(), bytes.iter().cloned().zip(effects(0))),
                 network: of_member(1),
                 crf: of_member(2),
                 against: self.compare_labels(place, is_found, whole, &blends[0].1),

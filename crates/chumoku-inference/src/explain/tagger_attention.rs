@@ -7,6 +7,7 @@ use super::explanation::{Explanation, ExplanationKind, Truncation, Word, WordPie
 use super::required_text::require_text;
 use crate::Result;
 use crate::nn::{Offsets, Tokens};
+use crate::row::AsRow;
 use crate::text_models::tagger::TextTagger;
 
 impl TextTagger {
@@ -31,7 +32,7 @@ impl TextTagger {
         let AttentionCollector { attention, derived, depth, .. } = look;
         let encoder = &network.config.model.encoder.encoder;
         let [before, after] = around.map(|names| names.into_iter().map(|text| Word { text, special: true }));
-        let plain = spans.iter().map(|word| display_word(text, word, tokenizer));
+        let plain = spans.iter().map(|word| display_word(text.as_row(), word, tokenizer));
         let words: Vec<Word> = before.chain(plain).chain(after).collect();
         let pieces = tokens.iter().enumerate().flat_map(|(word, tokens)| tokens.clone().map(move |t| (word, t)));
         Ok(Some(Explanation {

@@ -154,7 +154,7 @@ impl TextTranslator {
         steps: &InnerSteps<'_>,
     ) -> Result<Alignment> {
         require_text(source)?;
-        let patching = steps.patch(|other, aligned| self.patch(source, other, target, aligned))?;
+        let patching = steps.patch(|other, aligned| self.patch(source, other.text(), target, aligned))?;
         let own = match target {
             Some(_) => None,
             None => self.translate(&[source], &TranslateOptions::default())?.pop(),

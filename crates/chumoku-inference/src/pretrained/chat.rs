@@ -135,7 +135,7 @@ impl ChatTemplate {
     }
 
     fn error(&self, error: &minijinja::Error) -> Error {
-        let message: String = show_controls_in_text(&error.to_string()).chars().take(MAX_ERROR_CHARS).collect();
+        let message: String = show_controls_in_text(error.to_string()).chars().take(MAX_ERROR_CHARS).collect();
         let problem = match error.kind() {
             ErrorKind::OutOfFuel => tr!(
                 "the chat template takes more than {MAX_STEPS} steps; --no-chat continues the prompt without it",

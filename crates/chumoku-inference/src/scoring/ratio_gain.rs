@@ -2,6 +2,7 @@
 
 use super::resample::{RESAMPLES, drawn_rows, percentile_interval};
 use crate::data::normalize;
+use crate::row::{Row, RowRef};
 use chumoku_kernels::{Philox, parallel};
 use std::collections::HashMap;
 
@@ -20,12 +21,12 @@ fn gain(sum: &RatioTerms) -> f64 {
 /// Returns the first predictor's ratio minus the second's, with its 95 % bootstrap interval over texts. Rows of equal
 /// text are resampled together. One imaginary text, on which both predictors have their common average, prevents false
 /// certainty from very few rows.
-pub fn ratio_gain(rows: &[RatioTerms], texts: &[&str], seed: u64) -> (f64, [f64; 2]) {
-    let (mut numbers, mut groups): (HashMap<String, usize>, Vec<RatioTerms>) = (HashMap::new(), Vec::new());
+pub fn ratio_gain(rows: &[RatioTerms], texts: &[RowRef<'_>], seed: u64) -> (f64, [f64; 2]) {
+    let (mut numbers, mut groups): (HashMap<Row, usize>, Vec<RatioTerms>) = (HashMap::new(), Vec::new());
     let mut whole = RatioTerms::default();
     for (row, parts) in rows.iter().enumerate() {
         add(&mut whole, parts);
-        let key = texts.get(row).map(|text| normalize(text)).unwrap_or_else(|| row.to_string());
+        let key = texts.get(row).map(normalize).unwrap_or_else(|| row.to_string().into());
         let number = *numbers.entry(key).or_insert(groups.len());
         match groups.get_mut(number) {
             Some(group) => add(group, parts),
@@ -50,6 +51,7 @@ pub fn ratio_gain(rows: &[RatioTerms], texts: &[&str], seed: u64) -> (f64, [f64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::{AsRow, as_rows};
 
     /// Simulates rows of a mean of 0 and 1, with these probabilities that each predictor is right.
     fn rows(n: usize, chances: [f32; 2], stream: u64) -> Vec<RatioTerms> {
@@ -74,12 +76,12 @@ mod tests {
     fn copies_of_a_text_are_no_further_evidence() {
         let worse = [[0.0, 1.0], [1.0, 1.0]];
         let texts: Vec<String> = (0..40).map(|i| i.to_string()).collect();
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let texts = as_rows(&texts);
         assert!(ratio_gain(&[worse; 2], &texts[..2], 1).1[1] >= 0.0);
         let (gain, [_, high]) = ratio_gain(&[worse; 40], &texts, 1);
         assert!(gain == -1.0 && high < 0.0, "{gain} {high}");
         // Copies of one text count as one.
-        assert!(ratio_gain(&[worse; 40], &["a"; 40], 1).1[1] >= 0.0);
+        assert!(ratio_gain(&[worse; 40], &["a".as_row(); 40], 1).1[1] >= 0.0);
         // Identical answers have no gain.
         assert_eq!(ratio_gain(&[[[1.0, 2.0]; 2]; 9], &[], 1), (0.0, [0.0; 2]));
         assert_eq!(ratio_gain(&[], &[], 1), (0.0, [0.0; 2]));

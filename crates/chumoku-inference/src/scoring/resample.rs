@@ -18,6 +18,7 @@
 
 use super::beta::clopper_pearson;
 use crate::data::normalize;
+use crate::row::{Row, RowRef};
 use crate::sorting;
 use chumoku_kernels::{Philox, parallel};
 use std::collections::HashMap;
@@ -30,7 +31,7 @@ pub struct PredictedRows<'a> {
     /// The class predicted for each row.
     pub predicted: &'a [u32],
     /// The text of each row; empty if all texts differ.
-    pub texts: &'a [&'a str],
+    pub texts: &'a [RowRef<'a>],
 }
 
 /// The intervals of accuracy and macro-F1.
@@ -126,8 +127,8 @@ struct Population<const N: usize> {
 }
 
 impl<const N: usize> Population<N> {
-    fn new(truth: &[u32], predicted: [&[u32]; N], texts: &[&str], classes: usize) -> Self {
-        let mut found: HashMap<(String, u32, [u32; N]), f64> = HashMap::new();
+    fn new(truth: &[u32], predicted: [&[u32]; N], texts: &[RowRef<'_>], classes: usize) -> Self {
+        let mut found: HashMap<(Row, u32, [u32; N]), f64> = HashMap::new();
         let mut groups = Vec::new();
         let mut whole = [(); N].map(|()| ClassTally::new(classes));
         for (row, &class) in truth.iter().enumerate() {
@@ -316,6 +317,7 @@ pub(super) fn percentile_interval(mut values: Vec<f64>) -> [f64; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::{AsRow, as_rows};
 
     /// A simulated test set: rows per class, probability of each answer for each class, and copies of each text.
     struct Case {
@@ -352,7 +354,7 @@ mod tests {
                     }
                 }
             }
-            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let texts = as_rows(&texts);
             let rows = PredictedRows { truth: &labels, predicted: &predicted, texts: &texts };
             let [low, high] = intervals(&rows, classes, set).macro_f1;
             (low..=high).contains(&truth)
@@ -378,7 +380,7 @@ mod tests {
         let Intervals { accuracy: [low, high], .. } = found(&wrong);
         assert!(low == 0.0 && (high - (1.0 - accuracy)).abs() < 1e-9, "{low} {high}");
         // Copies of one text count as one text.
-        let rows = PredictedRows { truth: &truth, predicted: &truth, texts: &["the same"; 29] };
+        let rows = PredictedRows { truth: &truth, predicted: &truth, texts: &["the same".as_row(); 29] };
         assert!(intervals(&rows, 2, 1).accuracy[0] < 0.2);
         // Equal answers do not prove that two predictors are equal.
         let rows = PredictedRows { truth: &truth, predicted: &truth, texts: &[] };
@@ -437,7 +439,7 @@ mod tests {
             let rows = (0..60).flat_map(|i| std::iter::repeat_n(i, copies));
             let (truth, predicted): (Vec<u32>, Vec<u32>) =
                 rows.clone().map(|i| (i % 2, if i % 5 == 0 { 1 - i % 2 } else { i % 2 })).unzip();
-            let texts: Vec<&str> = rows.map(|i| texts[i as usize].as_str()).collect();
+            let texts: Vec<RowRef<'_>> = rows.map(|i| texts[i as usize].as_row()).collect();
             let [low, high] =
                 intervals(&PredictedRows { truth: &truth, predicted: &predicted, texts: &texts }, 2, 3).accuracy;
             high - low

@@ -5,13 +5,14 @@ use crate::blend::number::{NumberLabel, NumberScale};
 use crate::data::{Example, MultiLabelExample, ScoreExample};
 use crate::hierarchy::Hierarchy;
 use crate::ngram::NgramTarget;
+use crate::row::{Row, RowRef, as_rows};
 use std::collections::HashMap;
 
 /// Texts with their targets: one class each, any number of labels (`A = Vec<u32>`), or a number (`A = Measured`).
 #[derive(Clone, Debug)]
 pub struct Rows<A = u32> {
     /// The texts.
-    pub texts: Vec<String>,
+    pub texts: Vec<Row>,
     /// Each text's class as an index into the labels, its labels in ascending order, or its number.
     pub labels: Vec<A>,
     /// Weight of each row in training, and in choices by validation rows; `None` for equal weights. Training requires
@@ -37,8 +38,8 @@ impl<A: NgramTarget> Rows<A> {
     }
 
     /// Returns the texts, borrowed.
-    pub fn texts(&self) -> Vec<&str> {
-        self.texts.iter().map(String::as_str).collect()
+    pub fn texts(&self) -> Vec<RowRef<'_>> {
+        as_rows(&self.texts)
     }
 
     /// Selects rows by index, in the given order.
@@ -87,7 +88,7 @@ fn label_ids(labels: &[String]) -> HashMap<&str, u32> {
 
 impl Rows {
     /// Pairs these rows with their predictions; `texts` are the rows' texts.
-    pub fn predicted_rows<'a>(&'a self, predicted: &'a [u32], texts: &'a [&'a str]) -> PredictedRows<'a> {
+    pub fn predicted_rows<'a>(&'a self, predicted: &'a [u32], texts: &'a [RowRef<'a>]) -> PredictedRows<'a> {
         PredictedRows { truth: &self.labels, predicted, texts }
     }
 
@@ -147,7 +148,7 @@ mod tests {
     use super::*;
 
     fn rows(labels: &[u32], weights: Option<&[f32]>) -> Rows {
-        let texts = (0..labels.len()).map(|row| format!("text {row}")).collect();
+        let texts = (0..labels.len()).map(|row| format!("text {row}").into()).collect();
         Rows { texts, labels: labels.to_vec(), weights: weights.map(<[f32]>::to_vec) }
     }
 
@@ -155,7 +156,8 @@ mod tests {
     fn weights_stay_with_their_rows() {
         let weighted = rows(&[0, 1, 1], Some(&[1.0, 2.0, 3.0]));
         let some = weighted.select(&[2, 0]);
-        assert_eq!((&some.texts[0][..], &some.labels[..]), ("text 2", &[1, 0][..]));
+        assert_eq!(some.texts[0], "text 2");
+        assert_eq!(some.labels, [1, 0]);
         assert_eq!(some.weights, Some(vec![3.0, 1.0]));
         // Rows without weights get weight 1 when appended to rows with weights.
         let plain = rows(&[0], None);
@@ -173,7 +175,7 @@ mod tests {
         assert_eq!(weighted.row_weights(None), Some(vec![1.0, 2.0, 3.0]));
         assert_eq!(weighted.row_weights(of_classes), Some(vec![0.5, 8.0, 12.0]));
         // Multi-label targets have no class weights.
-        let sets = Rows { texts: vec![String::new()], labels: vec![vec![1]], weights: Some(vec![2.0]) };
+        let sets = Rows { texts: vec![Row::default()], labels: vec![vec![1]], weights: Some(vec![2.0]) };
         assert_eq!(sets.row_weights(of_classes), Some(vec![2.0]));
     }
 }

@@ -25,6 +25,7 @@ use crate::prediction::class_thresholds::ClassThresholds;
 use crate::prediction::decision_rule::DecisionRule;
 use crate::prediction::target::PredictionTarget;
 use crate::pretrained::{ClassifierCheckpoint, ClassifierOrigin};
+use crate::row::{AsRow, RowRef, as_rows};
 use crate::scoring::{Advice, Rows, Scores, argmax, score_log_p};
 use crate::text::TextTokenizer;
 use crate::{Error, Result, parallel_batches, stages, tr};
@@ -260,8 +261,8 @@ impl TextClassifier {
     ///
     /// # Errors
     /// If a text cannot be tokenized.
-    pub fn predict(&self, texts: &[&str]) -> Result<Vec<Prediction>> {
-        self.predict_with(&self.params, texts)
+    pub fn predict<R: AsRow>(&self, texts: &[R]) -> Result<Vec<Prediction>> {
+        self.predict_with(&self.params, &as_rows(texts))
     }
 
     /// Predicts each text with these network heads switched off. Each head is (layer, head), counted from 0. A head
@@ -269,17 +270,17 @@ impl TextClassifier {
     ///
     /// # Errors
     /// If a text cannot be tokenized, or there is no such head.
-    pub fn predict_without_heads(&self, texts: &[&str], heads: &[[usize; 2]]) -> Result<Vec<Prediction>> {
+    pub fn predict_without_heads<R: AsRow>(&self, texts: &[R], heads: &[[usize; 2]]) -> Result<Vec<Prediction>> {
         let [layers, count] = self.config.model.backbone.transformer().map_or([0; 2], |c| [c.num_layers, c.num_heads]);
         let mut params = self.params.clone();
         for &[layer, head] in heads {
             check_head([layer, head], [layers, count])?;
             self.model.attention(layer).into_iter().for_each(|attention| attention.ablate_head(&mut params, head));
         }
-        self.predict_with(&params, texts)
+        self.predict_with(&params, &as_rows(texts))
     }
 
-    fn predict_with(&self, params: &Params<f32>, texts: &[&str]) -> Result<Vec<Prediction>> {
+    fn predict_with(&self, params: &Params<f32>, texts: &[RowRef<'_>]) -> Result<Vec<Prediction>> {
         let cutting = stages::begin(stages::TOKENS);
         let rows = self.tokenizer.encode_all(texts)?;
         drop(cutting);
@@ -295,7 +296,7 @@ impl TextClassifier {
     pub(crate) fn predictions(
         &self,
         logits: &Array2<f32>,
-        texts: &[&str],
+        texts: &[RowRef<'_>],
         windows: &[usize],
     ) -> Result<Vec<Prediction>> {
         let classes = self.config.labels.len();
@@ -341,7 +342,7 @@ impl TextClassifier {
     /// # Errors
     /// If `options` name a prompt, which classifiers do not have, a text cannot be tokenized, or a vector is not
     /// finite.
-    pub fn embed(&self, texts: &[&str], options: EmbedOptions<'_>) -> Result<Embeddings> {
+    pub fn embed<R: AsRow>(&self, texts: &[R], options: EmbedOptions<'_>) -> Result<Embeddings> {
         if let Some(name) = options.prompt {
             return Err(Error::Setting(tr!(
                 "prompt {name}: a classifier has no prompts; leave it out",
@@ -354,7 +355,7 @@ impl TextClassifier {
     }
 
     /// Returns the share of a text's n-grams that the model knows, if it includes an n-gram model.
-    pub fn known_share(&self, text: &str) -> Option<f32> {
+    pub fn known_share(&self, text: impl AsRow) -> Option<f32> {
         self.ngrams.as_ref().map(|ngrams| ngrams.known_share(text))
     }
 
@@ -503,9 +504,6 @@ impl TextClassifier {
             model: model.config().clone(),
         };
         config.check().map_err(|problem| model_file_error(folder, CONFIG, problem))?;
-        if !config.columns().is_empty() {
-            tokenizer = tokenizer.ignoring_features();
-        }
         Ok(TextClassifier { config, model, params, tokenizer, ngrams, origin: Some(origin), thresholds: None })
     }
 
@@ -553,9 +551,6 @@ impl TextClassifier {
                 );
                 return Err(fault(CONFIG, problem));
             }
-        }
-        if !config.columns().is_empty() {
-            tokenizer = tokenizer.ignoring_features();
         }
         let bytes = folder.read_weights(WEIGHTS)?;
         let tensors = parse_weights(folder, WEIGHTS, &bytes)?;

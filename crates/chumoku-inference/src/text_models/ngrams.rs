@@ -17,6 +17,7 @@ use crate::prediction::abstention::AbstentionCalibration;
 use crate::prediction::class_thresholds::ClassThresholds;
 use crate::prediction::decision_rule::DecisionRule;
 use crate::prediction::target::PredictionTarget;
+use crate::row::AsRow;
 use crate::scoring::{Rows, Scores, score_log_p};
 use crate::{Error, Result, sorting, tr};
 use chumoku_kernels::parallel;
@@ -158,7 +159,7 @@ impl NgramClassifier {
     ///
     /// # Errors
     /// If a probability is not a number because the weights are too large.
-    pub fn predict(&self, texts: &[&str]) -> Result<Vec<Prediction>> {
+    pub fn predict<R: AsRow>(&self, texts: &[R]) -> Result<Vec<Prediction>> {
         let logits = self.ngrams.logits_batch(texts);
         let NgramClassifierConfig { target: problem, hierarchy, scale, .. } = &self.config;
         let predict = |logits: &[f32]| {
@@ -195,7 +196,7 @@ impl NgramClassifier {
     }
 
     /// Returns the share of a text's n-grams that the model knows.
-    pub(crate) fn known_share(&self, text: &str) -> f32 {
+    pub(crate) fn known_share(&self, text: impl AsRow) -> f32 {
         self.ngrams.known_share(text)
     }
 
@@ -214,7 +215,7 @@ impl NgramClassifier {
     ///
     /// # Errors
     /// See [`NgramClassifier::predict`].
-    pub fn ngram_effects(&self, text: &str) -> Result<Vec<NgramEffect>> {
+    pub fn ngram_effects(&self, text: impl AsRow) -> Result<Vec<NgramEffect>> {
         self.ngram_effects_on_label(text, None)
     }
 
@@ -223,7 +224,8 @@ impl NgramClassifier {
     ///
     /// # Errors
     /// As for [`NgramClassifier::explain_label`].
-    pub fn ngram_effects_on_label(&self, text: &str, label: Option<&str>) -> Result<Vec<NgramEffect>> {
+    pub fn ngram_effects_on_label(&self, text: impl AsRow, label: Option<&str>) -> Result<Vec<NgramEffect>> {
+        let text = text.as_row();
         let class = self.config.settings().class_to_explain(&self.predict(&[text])?[0], label)?;
         let weight = self.config.score_weight();
         let found = self.ngrams.contributions(text, class).into_iter();

@@ -13,6 +13,7 @@ use crate::prediction::Prediction;
 use crate::prediction::abstention::AbstentionCalibration;
 use crate::prediction::decision_rule::DecisionRule;
 use crate::prediction::target::PredictionTarget;
+use crate::row::AsRow;
 use crate::scoring::{LabelScores, NumberScores, Rows, Scores};
 
 /// A model that predicts classes, labels or numbers.
@@ -51,7 +52,7 @@ impl<'m> Predictor<'m> {
     ///
     /// # Errors
     /// As for [`TextClassifier::predict`].
-    pub fn predict(self, texts: &[&str]) -> Result<Vec<Prediction>> {
+    pub fn predict<R: AsRow>(self, texts: &[R]) -> Result<Vec<Prediction>> {
         match self {
             Predictor::Classifier(model) => model.predict(texts),
             Predictor::Ngrams(model) => model.predict(texts),
@@ -59,7 +60,7 @@ impl<'m> Predictor<'m> {
     }
 
     /// Returns the share of a text's n-grams that the model knows.
-    pub fn known_share(self, text: &str) -> Option<f32> {
+    pub fn known_share(self, text: impl AsRow) -> Option<f32> {
         match self {
             Predictor::Classifier(model) => model.known_share(text),
             Predictor::Ngrams(model) => Some(model.known_share(text)),

@@ -26,7 +26,8 @@ pub use unreadable::UnreadableValues;
 use chumoku_text::data::{parse_number_with_groups, parse_separated_number};
 use chumoku_text::lang::lang;
 use chumoku_text::lang::wording::quote;
-use chumoku_text::{row, tr};
+use chumoku_text::row::RowRef;
+use chumoku_text::tr;
 use date::DateHour;
 use serde::{Deserialize, Serialize};
 
@@ -283,11 +284,11 @@ pub(crate) fn num_features(columns: &[FeatureColumn]) -> usize {
 pub(crate) fn push_features(
     columns: &[FeatureColumn],
     scale: f32,
-    row: &str,
+    row: RowRef<'_>,
     indices: &mut Vec<u32>,
     values: &mut Vec<f32>,
 ) {
-    let mut cells = row::column_values(row);
+    let mut cells = row.values();
     let mut first = 0;
     for column in columns {
         column.for_each_feature(cells.next().unwrap_or_default(), |feature, value| {

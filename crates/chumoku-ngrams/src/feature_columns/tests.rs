@@ -1,7 +1,7 @@
 //! Tests of feature columns.
 
 use super::*;
-use chumoku_text::row::{FeatureRequest, with_columns};
+use chumoku_text::row::{AsRow, FeatureRequest};
 use proptest::prelude::*;
 
 fn request(name: &str) -> FeatureRequest {
@@ -170,9 +170,9 @@ fn only_valid_dates_are_parsed() {
 fn absent_values_of_a_row_are_missing() {
     let columns = [fitted_column(&["1", "3"]), fitted_column(&["a", "a", "b"])];
     let (mut indices, mut values) = (Vec::new(), Vec::new());
-    push_features(&columns, 0.5, "a text", &mut indices, &mut values);
+    push_features(&columns, 0.5, "a text".as_row(), &mut indices, &mut values);
     assert_eq!(indices, [2, 5]);
-    push_features(&columns, 0.5, &with_columns("a text", &["3", "a"]), &mut indices, &mut values);
+    push_features(&columns, 0.5, "a text".as_row().with_values(&["3", "a"]).as_row(), &mut indices, &mut values);
     assert_eq!((&indices[2..], &values[2..]), (&[0, 1, 3][..], &[0.5; 3][..]));
 }
 

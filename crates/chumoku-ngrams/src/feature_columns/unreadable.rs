@@ -1,7 +1,7 @@
 //! Counters of unreadable column values.
 
 use super::FeatureColumn;
-use chumoku_text::row;
+use chumoku_text::row::AsRow;
 
 /// Counts column values that a model cannot read and treats as missing.
 #[derive(Clone, Debug)]
@@ -19,10 +19,9 @@ impl<'a> UnreadableValues<'a> {
     }
 
     /// Counts unreadable values in rows: texts with their column values.
-    pub fn count<S: AsRef<str>>(&mut self, rows: &[S]) {
+    pub fn count<R: AsRow>(&mut self, rows: &[R]) {
         for row in rows {
-            for ((column, cell), (count, first)) in
-                self.columns.iter().zip(row::column_values(row.as_ref())).zip(&mut self.found)
+            for ((column, cell), (count, first)) in self.columns.iter().zip(row.as_row().values()).zip(&mut self.found)
             {
                 if column.is_unreadable(cell) {
                     if *count == 0 {

@@ -7,6 +7,7 @@ mod slices;
 pub(crate) use reading::plain_frequencies;
 
 use super::*;
+use chumoku_text::row::{AsRow, RowRef, as_rows};
 use proptest::prelude::*;
 use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
@@ -45,7 +46,7 @@ fn train(data: &NgramData<'_>, config: &NgramConfig) -> Result<NgramModel, Ngram
     NgramModel::train(data, config, &AtomicBool::new(false), &|_| ())
 }
 
-fn data<'a>(texts: &'a [&'a str], labels: &'a [u32], num_classes: usize) -> NgramData<'a> {
+fn data<'a>(texts: &'a [RowRef<'a>], labels: &'a [u32], num_classes: usize) -> NgramData<'a> {
     NgramData { texts, labels, num_classes, valid: None, weights: None, valid_weights: None }
 }
 
@@ -63,7 +64,7 @@ fn argmax(logits: &[f32]) -> u32 {
 fn models_have_the_same_bits_for_any_number_of_threads() {
     for classes in [2, 3, 21] {
         let (texts, labels) = sentences(1500, classes);
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let texts = as_rows(&texts);
         let (valid, rest) = texts.split_at(300);
         let (valid_labels, rest_labels) = labels.split_at(300);
         let valid = Some((valid, valid_labels));
@@ -88,7 +89,7 @@ fn models_have_the_same_bits_for_any_number_of_threads() {
 fn a_warm_start_leads_to_the_same_model() {
     for classes in [2, 5] {
         let (texts, labels) = sentences(1200, classes);
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let texts = as_rows(&texts);
         let (rest, valid) = texts.split_at(1000);
         let (rest_labels, valid_labels) = labels.split_at(1000);
         let chosen = NgramData { valid: Some((valid, valid_labels)), ..data(rest, rest_labels, classes as usize) };
@@ -117,7 +118,7 @@ fn a_warm_start_leads_to_the_same_model() {
 #[test]
 fn the_search_finds_the_c_of_the_lowest_validation_loss() {
     let (texts, labels) = sentences(450, 3);
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let texts = as_rows(&texts);
     let grid = NgramConfig::default().c_grid;
     let mut found = Vec::new();
     // The more labels are wrong, the smaller the best C.
@@ -146,7 +147,7 @@ fn the_search_finds_the_c_of_the_lowest_validation_loss() {
 #[test]
 fn one_text_and_many_give_the_same_logits() {
     let (texts, labels) = sentences(200, 3);
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let texts = as_rows(&texts);
     let model = train(&data(&texts, &labels, 3), &NgramConfig::default()).unwrap();
     let single: Vec<f32> = texts.iter().flat_map(|text| model.logits(text)).collect();
     assert_eq!(single, model.logits_batch(&texts));
@@ -156,7 +157,7 @@ fn one_text_and_many_give_the_same_logits() {
 fn a_model_can_be_restored_from_tensors_and_scheme() {
     for classes in [2, 4] {
         let (texts, labels) = sentences(120, classes);
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let texts = as_rows(&texts);
         let model = train(&data(&texts, &labels, classes as usize), &NgramConfig::default()).unwrap();
         let scheme = serde_json::from_str(&serde_json::to_string(model.scheme()).unwrap()).unwrap();
         let again = NgramModel::from_tensors(scheme, model.tensors(), false).unwrap();
@@ -210,7 +211,7 @@ fn damaged_tensors_are_rejected() {
 
 #[test]
 fn a_text_without_features_gets_the_class_shares() {
-    let texts = ["good film", "fine film", "great film", "bad film"];
+    let texts = ["good film", "fine film", "great film", "bad film"].map(str::as_row);
     for classes in [2, 3] {
         let model = train(&data(&texts, &[1, 1, 1, 0], classes), &NgramConfig::default()).unwrap();
         for text in ["", " \t\n", "日"] {
@@ -227,18 +228,18 @@ fn a_text_without_features_gets_the_class_shares() {
 
 #[test]
 fn two_rows_suffice_for_training() {
-    let model = train(&data(&["yes", "no"], &[0, 1], 2), &NgramConfig::default()).unwrap();
+    let model = train(&data(&["yes", "no"].map(str::as_row), &[0, 1], 2), &NgramConfig::default()).unwrap();
     assert_eq!([argmax(&model.logits("Yes")), argmax(&model.logits("NO!"))], [0, 1]);
     // Only one class of three, and texts without features.
-    let model = train(&data(&["", ""], &[2, 2], 3), &NgramConfig::default()).unwrap();
+    let model = train(&data(&["", ""].map(str::as_row), &[2, 2], 3), &NgramConfig::default()).unwrap();
     assert_eq!((model.num_features(), argmax(&model.logits("x"))), (0, 2));
-    let model = train(&data(&["same", "same"], &[2, 2], 3), &NgramConfig::default()).unwrap();
+    let model = train(&data(&["same", "same"].map(str::as_row), &[2, 2], 3), &NgramConfig::default()).unwrap();
     assert!(model.logits("same").iter().all(|x| x.is_finite()));
 }
 
 #[test]
 fn a_higher_class_weight_raises_the_probability() {
-    let texts = ["a b", "a c", "a d", "b d"];
+    let texts = ["a b", "a c", "a d", "b d"].map(str::as_row);
     let labels = [0, 1, 0, 1];
     let plain = train(&data(&texts, &labels, 2), &NgramConfig::default()).unwrap().logits("a");
     let weights = Some(&[1.0, 5.0, 1.0, 5.0][..]);
@@ -251,7 +252,7 @@ fn a_higher_class_weight_raises_the_probability() {
 #[test]
 fn texts_of_weight_0_do_not_affect_the_loss() {
     let (texts, labels) = sentences(120, 3);
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let texts = as_rows(&texts);
     let (valid, train_texts) = texts.split_at(40);
     let (valid_labels, train_labels) = labels.split_at(40);
     let mut weights: Vec<f32> = (0..80).map(|row| if row % 3 == 0 { 0.0 } else { 1.5 }).collect();
@@ -283,7 +284,7 @@ fn texts_of_weight_0_do_not_affect_the_loss() {
 
 #[test]
 fn the_feature_limit_keeps_the_most_frequent_ngrams() {
-    let texts = ["a b", "a c", "a d", "b e"];
+    let texts = ["a b", "a c", "a d", "b e"].map(str::as_row);
     let scheme = NgramScheme { words: 1, inside_words: None, edges: false, ..NgramScheme::default() };
     let config = NgramConfig { scheme, max_weights: 2, ..NgramConfig::default() };
     let model = train(&data(&texts, &[0, 1, 0, 1], 2), &config).unwrap();
@@ -295,7 +296,7 @@ fn the_feature_limit_keeps_the_most_frequent_ngrams() {
 #[test]
 fn invalid_training_data_is_rejected() {
     let config = NgramConfig::default();
-    let texts = ["a", "b"];
+    let texts = ["a", "b"].map(str::as_row);
     assert_eq!(train(&data(&[], &[], 2), &config).unwrap_err(), NgramError::NoTexts);
     let lengths = NgramError::Lengths { texts: 2, labels: 1 };
     assert_eq!(train(&data(&texts, &[0], 2), &config).unwrap_err(), lengths);
@@ -329,10 +330,10 @@ proptest! {
         texts in prop::collection::vec("\\PC{0,12}|[a-c' ]{0,9}|[\u{0}-\u{10ffff}]{0,6}", 2..12),
         text in "(\\PC|[あいう日本 a'’\r\n\u{301}\u{200d}]){0,30}",
     ) {
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let texts = as_rows(&texts);
         let labels: Vec<u32> = (0..texts.len() as u32).map(|row| row % 3).collect();
         let model = train(&data(&texts, &labels, 3), &NgramConfig::default()).unwrap();
-        for text in texts.into_iter().chain([text.as_str()]) {
+        for text in texts.into_iter().chain([text.as_row()]) {
             prop_assert!(model.logits(text).iter().all(|x| x.is_finite()));
         }
     }

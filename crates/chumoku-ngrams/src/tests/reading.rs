@@ -5,6 +5,7 @@ use super::super::label_ids_of;
 use super::super::sparse::SparseRows;
 use super::super::tokens::{NgramReader, NgramScheme};
 use super::super::vocabulary::{CountedTexts, Vocabulary};
+use chumoku_text::row::{AsRow, RowRef, as_rows};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +19,8 @@ pub(super) const WORDS: NgramScheme = NgramScheme {
     column_scale: 0.0,
 };
 
-fn read(text: &str, scheme: &NgramScheme) -> Vec<u64> {
-    NgramReader::default().read(text, scheme).to_vec()
+fn read(row: impl AsRow, scheme: &NgramScheme) -> Vec<u64> {
+    NgramReader::default().read(row.as_row(), scheme).to_vec()
 }
 
 fn count(text: &str, scheme: &NgramScheme) -> usize {
@@ -86,8 +87,9 @@ const GOLDEN_CHARACTER: [u64; 1] = [0xe52d_3b5c_2dd8_13d7];
 #[test]
 fn rows_match_a_calculation_by_hand() {
     // Two texts: a is in one of them, idf 1 + ln(3/2) = 1.405465; b is in both, 1 + ln(3/3) = 1.
-    let counted = CountedTexts::read(&["a b a", "b"], &WORDS, &|| false, &|_| ());
-    let vocabulary = with_idf(&plain_frequencies(&["a b a", "b"], &WORDS), 2);
+    let texts = ["a b a", "b"].map(str::as_row);
+    let counted = CountedTexts::read(&texts, &WORDS, &|| false, &|_| ());
+    let vocabulary = with_idf(&plain_frequencies(&texts, &WORDS), 2);
     assert_eq!(vocabulary.len(), 2);
     let rows = counted.rows(&vocabulary);
     let [a, b] = ["a", "b"].map(|word| vocabulary.find(read(word, &WORDS)[0]).unwrap() as u32);
@@ -114,8 +116,9 @@ fn rows_match_a_calculation_by_hand() {
 #[test]
 fn words_and_characters_have_the_same_norm() {
     let scheme = NgramScheme { words: 2, inside_words: Some((2, 4)), ..WORDS };
-    let counted = CountedTexts::read(&["the whole film", "a film"], &scheme, &|| false, &|_| ());
-    let vocabulary = with_idf(&plain_frequencies(&["the whole film", "a film"], &scheme), 2);
+    let texts = ["the whole film", "a film"].map(str::as_row);
+    let counted = CountedTexts::read(&texts, &scheme, &|| false, &|_| ());
+    let vocabulary = with_idf(&plain_frequencies(&texts, &scheme), 2);
     let rows = counted.rows(&vocabulary);
     let (columns, values) = rows.row(0);
     let mut squares = [0.0, 0.0];
@@ -138,7 +141,7 @@ fn the_vocabulary_finds_exactly_its_hashes() {
 }
 
 /// Returns every n-gram with the number of texts that contain it.
-pub(crate) fn plain_frequencies(texts: &[&str], scheme: &NgramScheme) -> BTreeMap<u64, u32> {
+pub(crate) fn plain_frequencies(texts: &[RowRef<'_>], scheme: &NgramScheme) -> BTreeMap<u64, u32> {
     let mut plain = BTreeMap::new();
     for text in texts {
         let mut hashes = read(text, scheme);
@@ -154,7 +157,7 @@ fn with_idf(frequencies: &BTreeMap<u64, u32>, texts: usize) -> Vocabulary {
 }
 
 /// Checks the features and columns against those of a plain implementation.
-fn check_features(texts: &[&str], choice: &FeatureSelection, scheme: &NgramScheme) {
+fn check_features(texts: &[RowRef<'_>], choice: &FeatureSelection, scheme: &NgramScheme) {
     let counted = CountedTexts::read(texts, scheme, &|| false, &|_| ());
     let (vocabulary, columns) = count_and_select(&counted, choice);
     let mut kept: Vec<(u64, u32)> = plain_frequencies(texts, scheme).into_iter().collect();
@@ -203,7 +206,7 @@ fn features_of_many_shards_match_a_plain_count() {
     let mut random = super::noise(3);
     let mut word = || format!("w{} ", random.next().unwrap() % 3000);
     let texts: Vec<String> = (0..400).map(|_| (0..60).map(|_| word()).collect()).collect();
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let texts = as_rows(&texts);
     let labels: Vec<u32> = (0..400).map(|row| row % 3).collect();
     let scheme = NgramScheme { words: 3, inside_words: Some((2, 4)), ..WORDS };
     let all = FeatureSelection {
@@ -220,8 +223,8 @@ fn features_of_many_shards_match_a_plain_count() {
 
 #[test]
 fn appended_texts_equal_texts_read_together() {
-    let texts = ["a b a", "b c", "c c d", "a d"];
-    let read = |texts: &[&str]| CountedTexts::read(texts, &WORDS, &|| false, &|_| ());
+    let texts = ["a b a", "b c", "c c d", "a d"].map(str::as_row);
+    let read = |texts: &[RowRef<'_>]| CountedTexts::read(texts, &WORDS, &|| false, &|_| ());
     let mut joined = read(&texts[..3]);
     joined.append(read(&texts[3..]));
     assert!(joined.texts().eq(read(&texts).texts()));
@@ -235,7 +238,7 @@ proptest! {
         most in prop_oneof![Just(usize::MAX), 0..40usize],
     ) {
         let scheme = NgramScheme { words: 2, inside_words: Some((2, 3)), ..WORDS };
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let texts = as_rows(&texts);
         let labels: Vec<u32> = (0..texts.len() as u32).map(|row| row % 3).collect();
         let choice = FeatureSelection { min_document_frequency: at_least, max_features: most, relevance: 0.5, labels: &label_ids_of(&labels), classes: 3, column_features: 0 };
         check_features(&texts, &choice, &scheme);

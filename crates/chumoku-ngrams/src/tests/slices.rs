@@ -8,7 +8,7 @@ use super::super::vocabulary::CountedTexts;
 use super::super::{NgramConfig, NgramData, NgramModel, label_ids_of};
 use super::plain_frequencies;
 use super::reading::WORDS;
-use chumoku_text::row;
+use chumoku_text::row::{Row, as_rows};
 use std::sync::atomic::AtomicBool;
 
 /// Texts read once per slice of hashes have the same columns as texts read at once.
@@ -17,9 +17,9 @@ fn slices_together_hold_all_ngrams() {
     let mut random = super::noise(4);
     let mut word = || format!("w{} ", random.next().unwrap() % 900);
     let texts: Vec<String> = (0..90).map(|_| (0..30).map(|_| word()).collect()).collect();
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let pairs: Vec<String> = texts.iter().map(|text| row::pair(text, "w1 w2 w3")).collect();
-    let pairs: Vec<&str> = pairs.iter().map(String::as_str).collect();
+    let texts = as_rows(&texts);
+    let pairs: Vec<Row> = texts.iter().map(|text| Row::pair(text.text(), "w1 w2 w3")).collect();
+    let pairs = as_rows(&pairs);
     let scheme = NgramScheme { words: 3, inside_words: Some((2, 4)), ..WORDS };
     for (texts, scheme) in [(&texts, scheme.clone()), (&pairs, NgramScheme { pairs: true, ..scheme })] {
         let whole = CountedTexts::read(texts, &scheme, &|| false, &|_| ());
@@ -62,7 +62,7 @@ fn packed_columns_multiply_like_plain_ones() {
     let mut random = super::noise(5);
     let mut word = || format!("w{} ", random.next().unwrap() % 300);
     let texts: Vec<String> = (0..200).map(|_| (0..20).map(|_| word()).collect()).collect();
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let texts = as_rows(&texts);
     let scheme = NgramScheme { words: 3, ..WORDS };
     let counted = CountedTexts::read(&texts, &scheme, &|| false, &|_| ());
     let labels: Vec<u32> = (0..200).map(|row| row % 5).collect();
@@ -110,7 +110,7 @@ fn training_by_slices_finds_the_same_model() {
     let mut word = |of: u64| format!("w{} ", random.next().unwrap() % 400 + 300 * of);
     // About 120,000 n-grams, above the limit in tests; smaller sets are held at once.
     let texts: Vec<String> = (0..1_200).map(|row| (0..25).map(|_| word(row % 2)).collect()).collect();
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let texts = as_rows(&texts);
     let labels: Vec<u32> = (0..1_200).map(|row| row % 2).collect();
     let valid = (&texts[1_000..], &labels[1_000..]);
     let (texts, labels) = (&texts[..1_000], &labels[..1_000]);

@@ -194,7 +194,7 @@ class TextClassifier(Predictor):
         with numpy.errstate(divide="ignore"):
             return numpy.log(self.predict_proba(X))
 
-    def _probabilities(self, texts: list[str]) -> Any:
+    def _probabilities(self, texts: Sequence[str | _chumoku.Row]) -> Any:
         import numpy
 
         from ._arrays import describe_array

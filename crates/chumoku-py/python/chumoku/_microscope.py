@@ -130,7 +130,7 @@ def trace(
                 check_text(what, one)
     if isinstance(text, (tuple, list)) and len(text) == 2 and all(isinstance(one, str) for one in text):
         text = _chumoku.joined(*text)
-    if not isinstance(text, str):
+    if not isinstance(text, (str, _chumoku.Row)):
         raise TypeError(f"text: expected the text that the model reads, or both as a tuple, got {type(text).__name__}")
     if part not in ("encoder", "decoder", "cross"):
         raise ValueError(f"part: expected one of encoder, decoder, cross, got {part!r}")

@@ -8,7 +8,7 @@ import os
 import pathlib
 import sys
 import warnings
-from typing import Any, Callable, ClassVar, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Callable, ClassVar, Iterable, Iterator, Mapping, Sequence, TypeVar
 
 from . import _chumoku, _files
 from ._estimator import Estimator, computed
@@ -19,6 +19,8 @@ from ._tables import Rows, feature_columns, read
 # Texts per batch: enough to sort by length, few enough to react to Ctrl-C. And the maximum number of their characters.
 CHUNK = 4096
 CHARACTERS = 1 << 20
+
+_Text = TypeVar("_Text", str, "str | _chumoku.Row")
 
 # The minimum number of rows for training and validation.
 MIN_ROWS = 4
@@ -79,7 +81,7 @@ class Predictor(Estimator):
         other = None if patch is None else self._prepared_row(patch)
         return Explanation(self._fitted().explain(self._prepared_row(text), type(self).__name__, (other, align, lens)))
 
-    def _prepared_row(self, text: Any) -> str:
+    def _prepared_row(self, text: Any) -> str | _chumoku.Row:
         """Prepares one text, pair or row for prediction."""
         model = self._fitted()
         to_dict = getattr(text, "to_dict", None)
@@ -105,7 +107,7 @@ class Predictor(Estimator):
 
     # Methods for the subclasses.
 
-    def _prepared_texts(self, X: Iterable[Any]) -> list[str]:
+    def _prepared_texts(self, X: Iterable[Any]) -> Sequence[str | _chumoku.Row]:
         """Prepares texts for prediction: joins pairs, and adds the values of feature columns."""
         model = self._fitted()
         reads_pairs, columns = model.reads_pairs, model.columns
@@ -196,9 +198,9 @@ def written(one: Any, pairs: bool) -> dict[str, str]:
     return {"text_1": one[0], "text_2": one[1]} if pairs else {"text": one}
 
 
-def chunks(texts: list[str], most: int = CHUNK) -> Iterator[list[str]]:
+def chunks(texts: Sequence[_Text], most: int = CHUNK) -> Iterator[list[_Text]]:
     """Splits texts into batches with a limit on texts and on characters. A longer text forms its own batch."""
-    part: list[str] = []
+    part: list[_Text] = []
     characters = 0
     for text in texts:
         if part and (len(part) == most or characters + len(text) > CHARACTERS):

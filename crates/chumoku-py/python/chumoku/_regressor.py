@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import pathlib
-from typing import Any, Iterable
+from typing import Any, Iterable, Sequence
 
+from . import _chumoku
 from ._inputs import check_as_many, check_rows
 from ._labels import labels_of
 from ._predictor import MIN_ROWS, Predictor, chunks, weighted, weights_of
@@ -131,7 +132,7 @@ class TextRegressor(Predictor):
         self._fitted()
         return self._predict_numbers(self._prepared_texts(X))
 
-    def _predict_numbers(self, texts: list[str]) -> Any:
+    def _predict_numbers(self, texts: Sequence[str | _chumoku.Row]) -> Any:
         import numpy
 
         model = self._fitted()

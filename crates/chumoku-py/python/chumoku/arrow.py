@@ -33,6 +33,9 @@ _MAX_TEXT_BYTES = 16 << 20
 # Default columns that locate a row: the column that Ray's include_paths=True adds.
 _DEFAULT_PLACE = ("path",)
 
+# A single text, or a pair or a text with feature columns.
+_Row = str | _chumoku.Row
+
 _SPANS = pa.list_(
     pa.struct(
         [("start", pa.int64()), ("end", pa.int64()), ("label", pa.string()), ("text", pa.string()), ("probability", pa.float64())]
@@ -205,12 +208,12 @@ class Answers:
 
     # Inputs of a row.
 
-    def _texts(self, table: pa.Table, engine: _Model) -> tuple[list[str], list[int], list[str | None]]:
+    def _texts(self, table: pa.Table, engine: _Model) -> tuple[list[_Row], list[int], list[str | None]]:
         """Returns the texts that the model can read, their rows, and for each other row the reason."""
         columns = [table[name] for name in self._names]
         beside = [[_cell(x) for x in table[name].to_pylist()] for name in engine.columns]
         places = [(name, table[name]) for name in self._places(table.column_names)]
-        texts: list[str] = []
+        texts: list[_Row] = []
         rows: list[int] = []
         errors: list[str | None] = []
         for row, given in enumerate(zip(*(column.to_pylist() for column in columns))):
@@ -275,12 +278,12 @@ class _Model:
     columns: list[str]
     has_columns: bool
     fields: list[pa.Field]
-    _values: Callable[[list[str]], list[list[Any]]]
+    _values: Callable[[list[_Row]], list[list[Any]]]
 
-    def beside(self, text: str, cells: list[str]) -> str:
+    def beside(self, text: _Row, cells: list[str]) -> _Row:
         return text
 
-    def answers(self, texts: list[str]) -> list[list[Any]]:
+    def answers(self, texts: list[_Row]) -> list[list[Any]]:
         """Returns, for each field, the values of all texts."""
         found: list[list[Any]] = [[] for _ in self.fields]
         for at in range(0, len(texts), _CHUNK):
@@ -322,26 +325,26 @@ class _Predictions(_Model):
             self.fields = [pa.field(name, _type_of(name)) for name in names]
             self._values = self._columns
 
-    def beside(self, text: str, cells: list[str]) -> str:
+    def beside(self, text: _Row, cells: list[str]) -> _Row:
         return self._rows.beside(text, cells)
 
-    def _answers_of(self, texts: list[str]) -> list[Any]:
+    def _answers_of(self, texts: list[_Row]) -> list[Any]:
         return json.loads(self._rows.answer(texts))
 
-    def _columns(self, texts: list[str]) -> list[list[Any]]:
+    def _columns(self, texts: list[_Row]) -> list[list[Any]]:
         rows = self._answers_of(texts)
         # An empty string in the command's output stands for no answer or no reason.
         return [[None if row[i] == "" else row[i] for row in rows] for i in range(len(self.fields))]
 
-    def _labels(self, texts: list[str]) -> list[list[Any]]:
+    def _labels(self, texts: list[_Row]) -> list[list[Any]]:
         rows = self._answers_of(texts)
         each = [[row["labels"] and [one[key] for one in row["labels"]] for row in rows] for key in ("label", "probability")]
         return [*each, [row.get("why") for row in rows]]
 
-    def _objects(self, texts: list[str]) -> list[list[Any]]:
+    def _objects(self, texts: list[_Row]) -> list[list[Any]]:
         return [[json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in self._answers_of(texts)]]
 
-    def _explained(self, texts: list[str]) -> list[list[Any]]:
+    def _explained(self, texts: list[_Row]) -> list[list[Any]]:
         rows = self._answers_of(texts)
         words = [[{"text": word["text"], "effect": word["effect"]} for word in row["words"]] for row in rows]
         dumped = [json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows]

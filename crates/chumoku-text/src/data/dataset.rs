@@ -13,7 +13,7 @@ use super::schema_inference::label_kind::{LabelKind, quote_some_labels};
 use super::schema_inference::reasons::label_description;
 use super::source::{Records, RowSource};
 use crate::lang::wording::{did_you_mean, join_names, list_names};
-use crate::row::FeatureRequest;
+use crate::row::{FeatureRequest, Row};
 use crate::tr;
 
 /// Most classes of a label column (5,000). A column with more holds identifiers.
@@ -25,7 +25,7 @@ pub(crate) const MIN_TRAINING_ROWS: u64 = 4;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Example {
     /// The text, as in the file.
-    pub text: String,
+    pub text: Row,
     /// The label, without surrounding white space.
     pub label: String,
     /// The line on which the row starts, or its row number in Parquet.
@@ -109,7 +109,7 @@ impl RowSource {
             let lacks_label = records.source().is_label_missing(&record, label_column);
             let lacks_text = record.field(columns.text).trim().is_empty();
             if let Some(gaps) = gaps.as_deref_mut().filter(|_| lacks_text || lacks_label) {
-                let text = record.field(columns.text).trim().to_owned();
+                let text = record.field(columns.text).trim().into();
                 let label = if lacks_label { String::new() } else { record.field(label_column).trim().to_owned() };
                 gaps.push(Example { text, label, line: record.line });
                 continue;
@@ -192,7 +192,7 @@ fn no_classes_error(
 /// Reads the label and the text, which has been checked, of a row.
 fn labeled_example(record: &Record, records: &Records, label: usize) -> Result<Example, DataError> {
     let label = records.source().row_label(record, label)?.trim().to_owned();
-    let text = records.source().row_text(record).into_owned();
+    let text = records.source().row(record);
     Ok(Example { text, label, line: record.line })
 }
 

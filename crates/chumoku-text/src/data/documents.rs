@@ -209,7 +209,7 @@ impl Documents {
     /// would make the split too coarse. Then the last characters of the file are for testing and those before them for
     /// validation, as in nanoGPT.
     pub fn split(&self, seed: u64, valid_fraction: f64, test_fraction: f64) -> DocumentSplit {
-        let split = split_texts(self.texts.iter().map(String::as_str), seed, valid_fraction, test_fraction);
+        let split = split_texts(&self.texts, seed, valid_fraction, test_fraction);
         let is_requested = |fraction: f64| fraction > 0.0;
         let is_missing = is_requested(valid_fraction) && split.valid.is_empty()
             || is_requested(test_fraction) && split.test.is_empty();

@@ -19,14 +19,14 @@ use super::schema_inference::reasons::as_requested;
 use super::source::{RowSource, describe_alternatives};
 use crate::lang::lang;
 use crate::lang::wording::{did_you_mean, join_names, list_names, quote};
-use crate::row::FeatureRequest;
+use crate::row::{FeatureRequest, Row};
 use crate::tr;
 
 /// A text and its distinct labels, in file order. There may be none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MultiLabelExample {
     /// The text, as in the file.
-    pub text: String,
+    pub text: Row,
     /// The labels of the text.
     pub labels: Vec<String>,
     /// The line on which the row starts, or its row number in Parquet.
@@ -96,7 +96,7 @@ pub fn load_multi_label(
                 });
             }
         }
-        let text = records.source().row_text(&record).into_owned();
+        let text = records.source().row(&record);
         examples.push(MultiLabelExample { text, labels, line: record.line });
     }
     let skipped = records.skipped().clone();

@@ -1,11 +1,25 @@
 //! Normalizes texts for comparison.
 
-use crate::row;
+use crate::row::{AsRow, Row};
 
-/// Normalizes a text to decide whether two rows are equal: trimmed, in lowercase, with runs of white space as one
-/// space, and without [feature columns](crate::row).
-pub fn normalize(text: &str) -> String {
-    let lower = row::without_columns(text).to_lowercase();
+/// Normalizes a row to decide whether two rows are equal: trimmed, in lowercase, with runs of white space as one
+/// space, and without feature columns.
+pub fn normalize(row: impl AsRow) -> Row {
+    let Some((first, second)) = row.as_row().pair() else { return normalize_text(row.as_row().text()).into() };
+    let [mut start, mut end] = [first, second].map(normalize_text);
+    // White space counts beside the other text, except alone.
+    if !start.is_empty() && first.ends_with(char::is_whitespace) {
+        start.push(' ');
+    }
+    if !end.is_empty() && second.starts_with(char::is_whitespace) {
+        end.insert(0, ' ');
+    }
+    Row::pair(&start, &end)
+}
+
+/// Normalizes a single text, like [`normalize`].
+pub(crate) fn normalize_text(text: &str) -> String {
+    let lower = text.to_lowercase();
     let mut out = String::with_capacity(lower.len());
     for word in lower.split_whitespace() {
         if !out.is_empty() {

@@ -4,6 +4,7 @@ use super::error::DataError;
 use super::pairs::{PairDataset, SentencePair};
 use super::split::{shared_rows, split_texts};
 use crate::lang::wording::quote;
+use crate::row::AsRow;
 use crate::tr;
 
 /// The fraction of pairs held out for validation, and for testing.
@@ -70,7 +71,8 @@ impl PairSplit {
         train.check_trainable()?;
         let held_out = HELD_OUT_FRACTION.min(MAX_HELD_OUT / train.pairs.len() as f64);
         let share = |given: Option<&PairDataset>| if given.is_some() { 0.0 } else { held_out };
-        let split = split_texts(train.pairs.iter().map(|pair| &*pair.source), 0, share(valid), share(test));
+        let sources: Vec<&str> = train.pairs.iter().map(|pair| &*pair.source).collect();
+        let split = split_texts(&sources, 0, share(valid), share(test));
         let of = |rows: &[usize]| rows.iter().map(|&row| &train.pairs[row]).collect::<SentencePairs>();
         let own = |given: Option<&PairDataset>, rows: &[usize]| match given {
             Some(dataset) => dataset.pairs.iter().collect(),
@@ -89,7 +91,7 @@ impl PairSplit {
                      その評価値からは、新しいテキストについて何も分かりません",
                     shared.count,
                     other.pairs.len(),
-                    quote(&first.text),
+                    quote(first.text.as_row().text()),
                     train.location(first.rows[0]),
                     other.location(first.rows[1]),
                 ));

@@ -13,13 +13,13 @@ use super::schema_inference::quantity::{PointGroups, Quantity, QuantityFormat};
 use super::source::RowSource;
 use crate::lang::lang;
 use crate::lang::wording::quote;
-use crate::row::FeatureRequest;
+use crate::row::{FeatureRequest, Row};
 
 /// A text and its number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoreExample {
     /// The text, as in the file.
-    pub text: String,
+    pub text: Row,
     /// The number. It is finite.
     pub score: f64,
     /// The line on which the row starts, or its row number in Parquet.
@@ -83,7 +83,7 @@ pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoreDataset, D
         });
         match found {
             Ok(number) => {
-                let text = records.source().row_text(&record).into_owned();
+                let text = records.source().row(&record);
                 examples.push(ScoreExample { text, score: number.value, line: record.line });
                 with_groups.push(number.value_with_groups);
             }

@@ -17,7 +17,7 @@ use super::schema_inference::profile::ColumnProfile;
 use super::table::DataTable;
 use crate::lang::lang;
 use crate::lang::wording::{join_names, list_names, quote};
-use crate::row::FeatureRequest;
+use crate::row::{FeatureRequest, Row};
 use crate::tr;
 
 /// An open data file whose format and columns have been detected.
@@ -183,8 +183,8 @@ impl RowSource {
     }
 
     /// Returns the [row](crate::row) of a record: its text, the second text of a pair, and its feature values.
-    pub fn row_text<'a>(&self, record: &'a Record) -> Cow<'a, str> {
-        self.columns.row_text(record)
+    pub fn row(&self, record: &Record) -> Row {
+        self.columns.row(record)
     }
 
     /// Checks that each text of a row is a plain value within the size limit.

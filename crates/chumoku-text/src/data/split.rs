@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::dataset::Example;
 use super::normalize::normalize;
 use super::related_rows::group_related;
-use crate::row;
+use crate::row::{AsRow, Row, RowRef};
 
 /// The indices of the examples in each set, in file order, and label conflicts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -33,7 +33,7 @@ pub struct LabelConflicts {
     /// Number of rows.
     pub rows: usize,
     /// Up to three of these texts, with their labels.
-    pub examples: Vec<(String, Vec<String>)>,
+    pub examples: Vec<(Row, Vec<String>)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,27 +66,24 @@ struct SplitGroup<'a> {
 /// would know half of a validation row from training. If such a group would exceed a tenth of the rows, pairs are
 /// treated like single texts.
 pub fn split(examples: &[Example], seed: u64, valid_fraction: f64, test_fraction: f64) -> Split {
-    let rows: Vec<(&str, &str)> = examples.iter().map(|example| (&*example.text, &*example.label)).collect();
+    let rows: Vec<_> = examples.iter().map(|example| (example.text.as_row(), &*example.label)).collect();
     split_rows(&rows, seed, valid_fraction, test_fraction)
 }
 
 /// Splits texts without labels, such as documents or the sources of pairs. Equal texts stay together.
-pub(crate) fn split_texts<'a>(
-    texts: impl IntoIterator<Item = &'a str>,
-    seed: u64,
-    valid_fraction: f64,
-    test_fraction: f64,
-) -> Split {
-    let rows: Vec<(&str, &str)> = texts.into_iter().map(|text| (text, "")).collect();
+pub(crate) fn split_texts<R: AsRow>(texts: &[R], seed: u64, valid_fraction: f64, test_fraction: f64) -> Split {
+    let rows: Vec<_> = texts.iter().map(|text| (text.as_row(), "")).collect();
     split_rows(&rows, seed, valid_fraction, test_fraction)
 }
 
 /// Splits texts with their labels.
-fn split_rows(rows: &[(&str, &str)], seed: u64, valid_fraction: f64, test_fraction: f64) -> Split {
+fn split_rows(rows: &[(RowRef<'_>, &str)], seed: u64, valid_fraction: f64, test_fraction: f64) -> Split {
     let related = group_related(&rows.iter().map(|row| row.0).collect::<Vec<_>>());
     let mut groups = match &related {
         None => group_rows(rows, seed),
-        Some(keys) => group_rows(&rows.iter().zip(keys).map(|(row, key)| (&**key, row.1)).collect::<Vec<_>>(), seed),
+        Some(keys) => {
+            group_rows(&rows.iter().zip(keys).map(|(row, key)| (key.as_row(), row.1)).collect::<Vec<_>>(), seed)
+        }
     };
     let mut strata: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (g, group) in groups.iter().enumerate() {
@@ -105,12 +102,11 @@ fn split_rows(rows: &[(&str, &str)], seed: u64, valid_fraction: f64, test_fracti
     ensure_train_has_all_labels(&mut groups);
 
     // Feature columns may explain different labels of equal texts.
-    let whole: Vec<String> = rows.iter().map(|row| row::with_visible_columns(row.0)).collect();
-    let has_columns = rows.iter().any(|row| row::has_columns(row.0));
     let conflicts = match related {
-        None if !has_columns => find_conflicts(rows, &groups),
+        None if !rows.iter().any(|row| row.0.has_values()) => find_conflicts(rows, &groups),
         _ => {
-            let rows: Vec<(&str, &str)> = whole.iter().zip(rows).map(|(whole, row)| (&**whole, row.1)).collect();
+            let whole: Vec<Row> = rows.iter().map(|row| row.0.with_visible_values()).collect();
+            let rows: Vec<_> = whole.iter().zip(rows).map(|(whole, row)| (whole.as_row(), row.1)).collect();
             find_conflicts(&rows, &self::group_rows(&rows, seed))
         }
     };
@@ -129,10 +125,10 @@ fn split_rows(rows: &[(&str, &str)], seed: u64, valid_fraction: f64, test_fracti
 }
 
 /// Groups the rows by text, sorted by hash.
-fn group_rows<'a>(rows: &[(&str, &'a str)], seed: u64) -> Vec<SplitGroup<'a>> {
+fn group_rows<'a>(rows: &[(RowRef<'_>, &'a str)], seed: u64) -> Vec<SplitGroup<'a>> {
     let mut of_text: HashMap<[u8; 32], Vec<usize>> = HashMap::new();
     for (row, (text, _)) in rows.iter().enumerate() {
-        of_text.entry(text_hash(seed, text)).or_default().push(row);
+        of_text.entry(text_hash(seed, *text)).or_default().push(row);
     }
     let mut groups: Vec<SplitGroup> = of_text
         .into_iter()
@@ -187,7 +183,7 @@ fn ensure_train_has_all_labels(groups: &mut [SplitGroup]) {
     }
 }
 
-fn find_conflicts(rows: &[(&str, &str)], groups: &[SplitGroup]) -> LabelConflicts {
+fn find_conflicts(rows: &[(RowRef<'_>, &str)], groups: &[SplitGroup]) -> LabelConflicts {
     let mut conflicts = LabelConflicts::default();
     for group in groups.iter().filter(|group| group.labels.len() > 1) {
         conflicts.texts += 1;
@@ -201,10 +197,10 @@ fn find_conflicts(rows: &[(&str, &str)], groups: &[SplitGroup]) -> LabelConflict
 }
 
 /// Hashes a row without its feature columns. The hash decides the part of the split, so it must never change.
-fn text_hash(seed: u64, text: &str) -> [u8; 32] {
+fn text_hash(seed: u64, row: RowRef<'_>) -> [u8; 32] {
     let mut hasher = Sha256::new();
     hasher.update(seed.to_le_bytes());
-    hasher.update(normalize(text).as_bytes());
+    normalize(row).as_row().joined().for_each(|part| hasher.update(part));
     hasher.finalize().into()
 }
 
@@ -221,7 +217,7 @@ pub struct SharedTexts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedText {
     /// The text, as in the second set.
-    pub text: String,
+    pub text: Row,
     /// The first row in the first set, and the row in the second set, from 0.
     pub rows: [usize; 2],
 }
@@ -229,22 +225,22 @@ pub struct SharedText {
 /// Finds the rows of `b` whose texts, after [`normalize`], also occur in `a`. A test set should share none with the
 /// training set.
 pub fn shared_texts(a: &[Example], b: &[Example]) -> SharedTexts {
-    let [a, b] = [a, b].map(|rows| rows.iter().map(|row| &*row.text).collect::<Vec<_>>());
+    let [a, b] = [a, b].map(|rows| rows.iter().map(|row| &row.text).collect::<Vec<_>>());
     shared_rows(&a, &b)
 }
 
-/// [`shared_texts`] for plain texts.
-pub(crate) fn shared_rows(a: &[&str], b: &[&str]) -> SharedTexts {
+/// [`shared_texts`] for rows without labels.
+pub(crate) fn shared_rows<R: AsRow>(a: &[R], b: &[R]) -> SharedTexts {
     let mut rows: HashMap<[u8; 32], usize> = HashMap::new();
     for (row, text) in a.iter().enumerate() {
-        rows.entry(text_hash(0, text)).or_insert(row);
+        rows.entry(text_hash(0, text.as_row())).or_insert(row);
     }
     let mut shared = SharedTexts::default();
     for (row, text) in b.iter().enumerate() {
-        if let Some(&first) = rows.get(&text_hash(0, text)) {
+        if let Some(&first) = rows.get(&text_hash(0, text.as_row())) {
             shared.count += 1;
             if shared.examples.len() < 3 {
-                shared.examples.push(SharedText { text: (*text).to_owned(), rows: [first, row] });
+                shared.examples.push(SharedText { text: text.as_row().to_row(), rows: [first, row] });
             }
         }
     }
@@ -257,10 +253,10 @@ mod tests {
 
     #[test]
     fn hashes_of_rows_are_fixed() {
-        let pair = row::pair("One  TEXT", "two ");
+        let pair = Row::pair("One  TEXT", "two ");
         let hash = "d896b37efec67683ff9a5d8a767e655f2a11904ce0ac8128e7c85755bcb5891f";
-        assert_eq!(crate::checksum::hex(text_hash(7, &pair)), hash);
-        assert_eq!(crate::checksum::hex(text_hash(7, &row::with_columns(&pair, &["3"]))), hash);
-        assert_ne!(crate::checksum::hex(text_hash(8, &pair)), hash);
+        assert_eq!(crate::checksum::hex(text_hash(7, pair.as_row())), hash);
+        assert_eq!(crate::checksum::hex(text_hash(7, pair.as_row().with_values(&["3"]).as_row())), hash);
+        assert_ne!(crate::checksum::hex(text_hash(8, pair.as_row())), hash);
     }
 }

@@ -1,5 +1,6 @@
 //! Makes text from users and files safe to print.
 
+use crate::row::AsRow;
 use unicode_width::UnicodeWidthStr;
 
 /// Makes a text safe to print on one line.
@@ -59,8 +60,8 @@ pub fn escape_markdown(text: &str) -> String {
 
 /// Like [`show_controls`], for running text: line feeds and tabs become spaces, and a bar separates the two texts of a
 /// [pair](crate::row).
-pub fn show_controls_in_text(text: &str) -> String {
-    let text = crate::row::display(text);
+pub fn show_controls_in_text(row: impl AsRow) -> String {
+    let text = row.as_row().display();
     let spaced: Vec<&str> = text.split_whitespace().collect();
     show_controls(&spaced.join(" "))
 }

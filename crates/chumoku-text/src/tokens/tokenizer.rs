@@ -8,7 +8,8 @@ use super::pretrained::{PretrainedTokenizer, SpecialTokens};
 use super::token_sequence::TokenSequence;
 use super::validated::{ValidatedTokenizer, token_spans};
 use super::word_cache::WordCache;
-use crate::{row, tr};
+use crate::row::{AsRow, RowRef, as_rows};
+use crate::tr;
 use rayon::prelude::*;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -31,8 +32,6 @@ pub struct TextTokenizer {
     word_cache: Option<Arc<WordCache>>,
     /// The token between the two texts of a pair. `None` if only single texts are read.
     pair_separator: Option<u32>,
-    /// True if feature columns are left out.
-    ignores_features: bool,
 }
 
 /// The implementation behind a tokenizer.
@@ -106,7 +105,6 @@ impl TextTokenizer {
             is_byte_level: false,
             word_cache: by_word,
             pair_separator: None,
-            ignores_features: false,
         })
     }
 
@@ -126,7 +124,6 @@ impl TextTokenizer {
             is_byte_level: spells_bytes,
             word_cache: None,
             pair_separator: None,
-            ignores_features: false,
         })
     }
 
@@ -145,7 +142,6 @@ impl TextTokenizer {
             is_byte_level: false,
             word_cache: None,
             pair_separator: None,
-            ignores_features: false,
         })
     }
 
@@ -247,27 +243,24 @@ impl TextTokenizer {
         self
     }
 
-    /// Returns the tokenizer for rows with [feature columns](crate::row), which it ignores.
-    pub fn ignoring_features(mut self) -> Self {
-        self.ignores_features = true;
-        self
-    }
-
     /// The token between the two texts of a pair, if the tokenizer reads pairs.
     pub fn pair_separator(&self) -> Option<u32> {
         self.pair_separator
     }
 
-    /// Encodes a text, or both texts of a pair with the separator token between them.
+    /// Encodes the text of a row, or both texts of a pair with the separator token between them.
     ///
     /// # Errors
     /// If the tokenizer cannot encode the text. A tokenizer that was trained here never fails.
-    pub fn encode(&self, text: &str) -> Result<TokenSequence, Error> {
-        let text = if self.ignores_features { row::without_columns(text) } else { text };
-        let (Some(between), Some((first, second))) = (self.pair_separator, row::split_pair(text)) else {
-            return self.encode_one(text);
+    pub fn encode(&self, row: impl AsRow) -> Result<TokenSequence, Error> {
+        self.encode_row(row.as_row())
+    }
+
+    fn encode_row(&self, row: RowRef<'_>) -> Result<TokenSequence, Error> {
+        let (Some(between), Some((first, second))) = (self.pair_separator, row.pair()) else {
+            return self.encode_one(row.text());
         };
-        let start = text.len() - second.len();
+        let start = row.text().len() - second.len();
         let (mut tokens, second) = (self.encode_one(first)?, self.encode_one(second)?);
         let unit = tokens.word_ids.last().map_or(0, |unit| unit + 1);
         tokens.ids.push(between);
@@ -292,19 +285,21 @@ impl TextTokenizer {
         })
     }
 
-    /// Returns the token ids of many texts, on all threads.
+    /// Returns the token ids of many rows, on all threads.
     ///
     /// # Errors
     /// As for [`TextTokenizer::encode`].
-    pub fn encode_all(&self, texts: &[&str]) -> Result<Vec<Vec<u32>>, Error> {
-        let encode = |text: &str| Ok(self.encode(text)?.ids);
+    pub fn encode_all<R: AsRow>(&self, rows: &[R]) -> Result<Vec<Vec<u32>>, Error> {
+        self.encode_rows(&as_rows(rows))
+    }
+
+    fn encode_rows(&self, rows: &[RowRef<'_>]) -> Result<Vec<Vec<u32>>, Error> {
         match self.word_cache.as_ref().filter(|_| self.pair_separator.is_none()) {
-            Some(by_word) if self.ignores_features => {
-                let texts: Vec<&str> = texts.iter().map(|text| row::without_columns(text)).collect();
-                by_word.encode_all(&texts, encode)
+            Some(by_word) => {
+                let texts: Vec<&str> = rows.iter().map(|row| row.text()).collect();
+                by_word.encode_all(&texts, |word| Ok(self.encode_one(word)?.ids))
             }
-            Some(by_word) => by_word.encode_all(texts, encode),
-            None => texts.par_iter().map(|text| encode(text)).collect(),
+            None => rows.par_iter().map(|row| Ok(self.encode_row(*row)?.ids)).collect(),
         }
     }
 
@@ -342,6 +337,7 @@ mod tests {
     use super::super::pipeline::{NormalizationForm, TokenizationUnit};
     use super::super::training::TokenizerConfig;
     use super::*;
+    use crate::row::Row;
     use serde_json::json;
     use tokenizers::EncodeInput;
 
@@ -368,8 +364,8 @@ mod tests {
     fn pairs_are_joined_by_the_separator_token() {
         let tokenizer = trained().with_special(&[SEP]).unwrap().with_pair_separator();
         let (first, second) = ("the food was good", "この映画");
-        let pair = row::pair(first, second);
-        let [a, b, both] = [first, second, &pair].map(|text| tokenizer.encode(text).unwrap());
+        let pair = Row::pair(first, second);
+        let [a, b, both] = [first.as_row(), second.as_row(), pair.as_row()].map(|row| tokenizer.encode(row).unwrap());
         let separator = tokenizer.pair_separator().unwrap();
         assert_eq!(tokenizer.id(SEP), Some(separator));
         assert_eq!(both.ids, [&a.ids[..], &[separator], &b.ids[..]].concat());
@@ -378,24 +374,22 @@ mod tests {
         let start = first.len() + 1;
         let shifted: Vec<_> = b.spans.iter().map(|&(from, to)| (start + from, start + to)).collect();
         assert_eq!(both.spans[a.ids.len() + 1..], shifted);
-        assert_eq!(tokenizer.encode_all(&[&pair, first]).unwrap(), [both.ids.clone(), a.ids]);
+        assert_eq!(tokenizer.encode_all(&[pair.as_row(), first.as_row()]).unwrap(), [both.ids.clone(), a.ids]);
         // After reading the file again, no further token is added.
         let again = TextTokenizer::from_json(&tokenizer.to_json().unwrap()).unwrap().with_pair_separator();
         assert_eq!((again.vocab_size(), again.encode(&pair).unwrap()), (tokenizer.vocab_size(), both));
         // Without `[SEP]`, the second text starts like the first.
         assert_eq!(trained().with_pair_separator().pair_separator(), Some(trained().cls_id()));
-        // A tokenizer of single texts reads the separator as an ordinary character.
+        // A tokenizer of single texts reads no separator.
         assert_eq!(trained().encode(&pair).unwrap().ids.iter().filter(|&&id| id == separator).count(), 0);
     }
 
     #[test]
     fn feature_columns_are_ignored() {
-        let row = row::with_columns("the food was good", &["good", "x"]);
+        let row = "the food was good".as_row().with_values(&["good", "x"]);
         let plain = trained().encode("the food was good").unwrap();
-        let tokenizer = trained().ignoring_features();
-        assert_eq!(tokenizer.encode(&row).unwrap(), plain);
-        assert_eq!(tokenizer.encode_all(&[&row]).unwrap(), std::slice::from_ref(&plain.ids));
-        assert_ne!(trained().encode(&row).unwrap().ids, plain.ids);
+        assert_eq!(trained().encode(&row).unwrap(), plain);
+        assert_eq!(trained().encode_all(&[&row]).unwrap(), std::slice::from_ref(&plain.ids));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::japanese::{is_japanese, word_starts};
 use super::script::is_unspaced;
 use super::token_sequence::TokenSequence;
+use crate::row::AsRow;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// A word of a text and its tokens.
@@ -22,7 +23,10 @@ pub struct WordSpan {
 /// Tokens are never split: if one crosses a word boundary, both words become one. In other unspaced scripts (Thai, Lao,
 /// Khmer, Burmese) each token is a word. With a character tokenizer each character is. Grapheme clusters, such as a
 /// letter with its marks or an emoji sequence, stay together.
-pub fn word_spans(text: &str, encoded: &TokenSequence) -> Vec<WordSpan> {
+///
+/// The gap between the texts of a pair is not white space, so that the separator token is a word.
+pub fn word_spans(row: impl AsRow, encoded: &TokenSequence) -> Vec<WordSpan> {
+    let (text, gap) = (row.as_row().text(), row.as_row().gap());
     let borders = WordBoundaries::new(text, encoded.is_character_level);
     let mut words: Vec<WordSpan> = Vec::new();
     // The end of the text covered so far, and the word id of the last token.
@@ -38,22 +42,24 @@ pub fn word_spans(text: &str, encoded: &TokenSequence) -> Vec<WordSpan> {
     if let Some(first) = words.first_mut() {
         first.bytes.start = 0;
     }
+    let is_gap = |at: usize| gap.as_ref().is_some_and(|gap| gap.start == at);
     let mut end = text.len();
     for word in words.iter_mut().rev() {
         word.bytes.end = end;
         end = word.bytes.start;
-        let whole = &text[word.bytes.clone()];
-        let front = whole.len() - whole.trim_start().len();
-        let back = whole.len() - whole.trim_end().len();
-        if front < whole.len() {
-            word.bytes = word.bytes.start + front..word.bytes.end - back;
+        let start = word.bytes.start;
+        let is_visible = |(at, c): &(usize, char)| !c.is_whitespace() || is_gap(start + at);
+        let mut visible = text[word.bytes.clone()].char_indices().filter(is_visible);
+        if let Some((front, first)) = visible.next() {
+            let (back, last) = visible.next_back().unwrap_or((front, first));
+            word.bytes = start + front..start + back + last.len_utf8();
         }
     }
     // A space token on its own, before a run of an unspaced script, belongs to the next word.
     let mut joined: Vec<WordSpan> = Vec::with_capacity(words.len());
     let mut waiting: Option<usize> = None;
     for mut word in words {
-        let empty = text[word.bytes.clone()].trim().is_empty();
+        let empty = text[word.bytes.clone()].trim().is_empty() && !is_gap(word.bytes.start);
         if empty {
             waiting.get_or_insert(word.tokens.start);
             continue;

@@ -14,7 +14,7 @@ fn error(line: u64, words: &[(&str, f32)]) -> ConfidentError {
         |&(text, effect): &(&str, f32)| HighlightedWord { text: text.into(), effect: Some(effect), is_spaced: true };
     ConfidentError {
         line,
-        text: words.iter().map(|(text, _)| *text).collect::<Vec<_>>().join(" "),
+        text: words.iter().map(|(text, _)| *text).collect::<Vec<_>>().join(" ").into(),
         answer: WrongAnswer::Class {
             truth: "<b>positive".into(),
             answer: "negative".into(),

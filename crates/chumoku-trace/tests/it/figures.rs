@@ -848,7 +848,7 @@ fn long_texts_are_wrapped_completely() {
     let words: Vec<String> = (0..400).map(|i| format!("word{i}")).collect();
     let read: Vec<&str> = words[..10].iter().map(String::as_str).collect();
     let mut e = crate::common::example(&read, 1, 1);
-    e.text = words.join(" ");
+    e.text = words.join(" ").into();
     let beyond = |i: usize| chumoku_view::WordEffect { text: words[i].clone(), score: i as f32, whole: None };
     e.attribution.beyond = (10..400).map(beyond).collect();
     e.attribution.whole = None;

@@ -3,6 +3,7 @@
 //! Needs Chromium or Chrome on the path. Without one, each test prints a notice and passes. Screenshots are in
 //! `target/screenshots/`.
 
+use chumoku::row::{AsRow, Row};
 use std::fs;
 use std::path::Path;
 use testkit::exhaustive;
@@ -105,7 +106,7 @@ fn without_queries(page: &str) -> String {
 #[test]
 fn two_texts_are_shown_one_below_the_other() {
     let mut e = deep(false);
-    e.text = chumoku::row::pair("A man sleeps.", "It's a man.");
+    e.text = Row::pair("A man sleeps.", "It's a man.");
     let Some(dom) = dom(&without_queries(&to_html(&e, [0; 2], Lang::En)), "view=depth&layer=2&head=2") else {
         return;
     };
@@ -477,7 +478,7 @@ fn language_model_pages_name_the_next_token() {
 #[test]
 fn language_model_pages_show_white_space() {
     let mut e = deep(true);
-    e.text = e.text.replacen(' ', "\n", 1);
+    e.text = e.text.as_row().text().replacen(' ', "\n", 1).into();
     let tokens = ["▁a", "\n", "\t"];
     for (p, token) in e.probabilities.iter_mut().zip(tokens) {
         p.label = token.to_owned();
@@ -558,7 +559,7 @@ fn encoder_pages_compare_two_texts() {
     let first = between(figures, "class=\"figure\">", "<");
     assert_eq!(first, "−0.222");
     // Without another text, no word can move the vector further away.
-    let itself = Explanation { label: e.text.clone(), similarity: Some(1.0), ..e };
+    let itself = Explanation { label: e.text.as_row().text().to_owned(), similarity: Some(1.0), ..e };
     let Some(dom) = crate::common::browser::dom(&to_html(&itself, [0; 2], Lang::Ja), "") else { return };
     assert_quiet(&dom);
     assert!(between(&dom, "id=\"target\"", ">").contains("hidden"));

@@ -5,6 +5,7 @@ use crate::figure::{Content, Figure, Heatmap, PageWidget, figures_page};
 use crate::html::escape_script_json;
 use chumoku::doctor::{DoctorInput, DoctorReport, Finding, FindingFile, FindingKind};
 use chumoku::lang::{Lang, show_controls_in_text};
+use chumoku::row::AsRow;
 use chumoku::tr_in;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -67,8 +68,9 @@ fn page_data(given: &DoctorInput, checkup: &DoctorReport) -> Value {
 }
 
 fn finding_json(en: &Finding, ja: &Finding) -> Value {
-    let text: String = en.text.chars().take(MAX_CHARACTERS).collect();
-    let text = show_controls_in_text(&text) + if text.len() < en.text.len() { "…" } else { "" };
+    let whole = en.text.as_row().display();
+    let text: String = whole.chars().take(MAX_CHARACTERS).collect();
+    let text = show_controls_in_text(&text) + if text.len() < whole.len() { "…" } else { "" };
     let both = |[en, ja]: [&str; 2]| json!({ "en": show_controls_in_text(en), "ja": show_controls_in_text(ja) });
     json!({
         "kind": en.kind.key(),

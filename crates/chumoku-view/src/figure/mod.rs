@@ -131,7 +131,7 @@ impl Figure {
     fn scene_with(&self, has_title: bool) -> Scene {
         let up = if has_title { 0.0 } else { SUBTITLE_Y - TITLE_Y };
         let content_y = CONTENT_Y - up;
-        let [title, subtitle] = [&self.title, &self.subtitle].map(|text| show_controls_in_text(text));
+        let [title, subtitle] = [&self.title, &self.subtitle].map(show_controls_in_text);
         let mut items = Vec::new();
         if has_title {
             let text = SceneText::new([MARGIN, TITLE_Y], truncate(&title, 120), 18.0, Paint::Text);

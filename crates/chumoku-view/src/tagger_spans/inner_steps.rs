@@ -9,6 +9,7 @@ use crate::terminal::{
 };
 use chumoku::explain::{LogitLens, Patching};
 use chumoku::lang::{Lang, show_controls, show_controls_in_text};
+use chumoku::row::AsRow;
 use chumoku::tr_in;
 use std::fmt::Write;
 
@@ -61,7 +62,7 @@ pub(super) fn patching_figures(patching: &Patching, text: &str, lang: Lang) -> V
     if patching.has_small_difference() {
         notes.push(small_difference_warning(patching, lang));
     }
-    let of_text = [text, patching.other.as_str()];
+    let of_text = [text.as_row(), patching.other.as_row()];
     let answers: Vec<String> = of_text
         .iter()
         .zip(&patching.answers)

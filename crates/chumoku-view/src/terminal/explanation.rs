@@ -8,6 +8,7 @@ use crate::phrases;
 use crate::width::{align_left, align_right, display_width, signed_number, truncate, wrap};
 use chumoku::explain::{ColumnEffect, Explanation, LabelProbability, WordEffect};
 use chumoku::lang::{Lang, show_controls, show_controls_in_text};
+use chumoku::row::AsRow;
 
 const MIN_WIDTH: usize = 40;
 
@@ -126,7 +127,7 @@ impl ExplanationWriter<'_> {
             self.write_note(&e.levels.iter().map(node).collect::<Vec<_>>().join("  ›  "));
         }
 
-        match e.written_from().map(|start| e.text.split_at(start)) {
+        match e.written_from().map(|start| e.text.as_row().text().split_at(start)) {
             None => self.write_quoted("", &e.text),
             Some((prompt, written)) => {
                 self.write_quoted(lang.pick("Prompt: ", "プロンプト："), prompt);
@@ -150,7 +151,7 @@ impl ExplanationWriter<'_> {
     }
 
     /// Writes the beginning of a text in quotation marks.
-    fn write_quoted(&mut self, sign: &str, text: &str) {
+    fn write_quoted(&mut self, sign: &str, text: impl AsRow) {
         let lines = wrap(&format!("{sign}{}", self.lang.quoted(&show_controls_in_text(text))), self.width - 2);
         for line in lines.iter().take(3) {
             self.write_line(&format!("  {line}"));

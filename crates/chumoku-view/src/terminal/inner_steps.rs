@@ -5,6 +5,7 @@ use super::color::Painter;
 use crate::width::{align_left, align_right, display_width, truncate, wrap};
 use chumoku::explain::{AnswerPosition, DecoderPatching, Explanation, LogitLens, PatchedSite, Patching, SiteEffects};
 use chumoku::lang::{Lang, show_controls, show_controls_in_text};
+use chumoku::row::AsRow;
 use chumoku::tr_in;
 
 /// Width of a column of numbers.
@@ -296,7 +297,7 @@ pub(crate) fn small_difference_warning(patching: &Patching, lang: Lang) -> Strin
 /// Writes how far the answer moves when values of another text are used, site by site. Without patching, writes
 /// nothing.
 #[must_use]
-pub fn render_patching(patching: Option<&Patching>, text: &str, options: &TerminalOptions) -> String {
+pub fn render_patching(patching: Option<&Patching>, text: impl AsRow, options: &TerminalOptions) -> String {
     let Some(patching) = patching else { return String::new() };
     let (lang, paint) = (options.lang, Painter::new(options.color));
     let width = options.width.max(40);
@@ -305,7 +306,7 @@ pub fn render_patching(patching: Option<&Patching>, text: &str, options: &Termin
         lines.extend(wrap(text, width - 2).into_iter().map(|line| format!("  {line}")));
     };
     lines.extend([String::new(), paint.strong(&truncate(&patching_title(patching, lang), width))]);
-    let of_text = [text, patching.other.as_str()];
+    let of_text = [text.as_row(), patching.other.as_row()];
     for (answer, text) in patching.answers.iter().zip(of_text) {
         let percent = 100.0 * answer.probability;
         let (text, label) = (lang.quoted(&show_controls_in_text(text)), quoted_label(&answer.label, lang));

@@ -21,7 +21,7 @@ pub fn coin_flips() -> TrainingData {
         let mut rows = Rows::default();
         for _ in 0..n {
             let words: Vec<String> = (0..WORDS).map(|_| draw.below(VOCABULARY).to_string()).collect();
-            rows.texts.push(words.join(" "));
+            rows.texts.push(words.join(" ").into());
             rows.labels.push(u32::from(draw.chance(2)));
         }
         rows
@@ -34,16 +34,16 @@ pub fn coin_flips() -> TrainingData {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::{AsRow, Row};
     use std::collections::HashSet;
 
     #[test]
     fn texts_differ_and_labels_are_balanced() {
         let data = coin_flips();
         assert_eq!([data.train.len(), data.valid.len(), data.test.len()], [1_000, 200, 200]);
-        let texts: HashSet<&String> =
-            data.train.texts.iter().chain(&data.valid.texts).chain(&data.test.texts).collect();
+        let texts: HashSet<&Row> = data.train.texts.iter().chain(&data.valid.texts).chain(&data.test.texts).collect();
         assert_eq!(texts.len(), 1_400);
-        assert!(texts.iter().all(|text| text.split(' ').count() == 50));
+        assert!(texts.iter().all(|text| text.as_row().text().split(' ').count() == 50));
         let heads = data.train.labels.iter().filter(|label| **label == 0).count();
         assert!((450..550).contains(&heads), "{heads}");
         // The same in every run.

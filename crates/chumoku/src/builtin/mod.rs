@@ -40,7 +40,7 @@ pub fn reviews() -> TrainingData {
             Some("valid") => &mut data.valid,
             _ => &mut data.test,
         };
-        rows.texts.push(text.to_owned());
+        rows.texts.push(text.into());
         rows.labels.push(u32::from(label == Some("positive")));
     }
     data
@@ -49,6 +49,7 @@ pub fn reviews() -> TrainingData {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::unspaced_fraction;
     use std::collections::HashSet;
 
     #[test]
@@ -59,9 +60,10 @@ mod tests {
         for rows in [&data.train, &data.valid, &data.test] {
             let positive = rows.labels.iter().filter(|&&label| label == 1).count();
             assert_eq!(2 * positive, rows.len());
-            let japanese = rows.texts.iter().filter(|t| crate::text::unspaced_fraction([t.as_str()]) > 0.3).count();
+            let japanese = rows.texts().iter().filter(|row| unspaced_fraction([row.text()]) > 0.3).count();
             assert_eq!(2 * japanese, rows.len());
-            assert!(rows.texts.iter().all(|text| !text.is_empty() && seen.insert(text.to_lowercase())));
+            let texts = rows.texts().into_iter().map(|row| row.text().to_lowercase());
+            texts.for_each(|text| assert!(!text.is_empty() && seen.insert(text)));
         }
     }
 }

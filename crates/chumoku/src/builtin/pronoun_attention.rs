@@ -3,6 +3,7 @@
 use super::pronouns::PronounExample;
 use crate::Result;
 use crate::explain::Explanation;
+use crate::row::AsRow;
 use crate::text_models::classifier::TextClassifier;
 use std::ops::Range;
 
@@ -46,13 +47,14 @@ impl PronounAttention {
 
 /// Returns the words of an explanation that overlap the last occurrence of `part` in the text.
 fn word_indices(explained: &Explanation, part: &str) -> Vec<usize> {
-    let Some(start) = explained.text.rfind(part) else { return Vec::new() };
+    let text = explained.text.as_row().text();
+    let Some(start) = text.rfind(part) else { return Vec::new() };
     let bytes = start..start + part.len();
     let overlaps = |range: &Range<usize>| range.start < bytes.end && bytes.start < range.end;
     let mut at = 0;
     let mut found = Vec::new();
     for (index, word) in explained.words.iter().enumerate().filter(|(_, word)| !word.special) {
-        let Some(next) = explained.text[at..].find(word.text.as_str()) else { continue };
+        let Some(next) = text[at..].find(word.text.as_str()) else { continue };
         let range = at + next..at + next + word.text.len();
         at = range.end;
         if overlaps(&range) {
@@ -86,7 +88,7 @@ mod tests {
         Explanation {
             kind: ExplanationKind::Classifier,
             model: String::new(),
-            text: text.to_owned(),
+            text: text.into(),
             cut: None,
             label: String::new(),
             similarity: None,

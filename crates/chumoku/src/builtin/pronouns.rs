@@ -198,7 +198,7 @@ pub fn pronouns(lang: Lang, seed: u64) -> TrainingData {
     let parts: [&mut Rows; 3] = [&mut data.train, &mut data.valid, &mut data.test];
     for (part, (rows, mut sentences)) in parts.into_iter().zip(splits).enumerate() {
         RandomChoices::new(seed, ORDER_STREAM + part as u64).shuffle(&mut sentences);
-        (rows.texts, rows.labels) = sentences.into_iter().unzip();
+        (rows.texts, rows.labels) = sentences.into_iter().map(|(text, label)| (text.into(), label)).unzip();
     }
     data.notes.push(tr!(
         "no validation or test row has a pair of nouns that occurs in training",
@@ -210,6 +210,7 @@ pub fn pronouns(lang: Lang, seed: u64) -> TrainingData {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::{AsRow, Row};
     use std::collections::{HashMap, HashSet};
 
     fn splits(data: &TrainingData) -> [&Rows; 3] {
@@ -257,8 +258,8 @@ mod tests {
         for lang in [Lang::En, Lang::Ja] {
             let data = pronouns(lang, 7);
             let pairs = splits(&data).map(|rows| {
-                let pair = |text: &String| {
-                    let (animal, thing, _) = nouns(Words::of(lang), lang, text);
+                let pair = |row: &Row| {
+                    let (animal, thing, _) = nouns(Words::of(lang), lang, row.as_row().text());
                     (animal, thing)
                 };
                 rows.texts.iter().map(pair).collect::<HashSet<_>>()
@@ -288,7 +289,8 @@ mod tests {
             for (split, rows) in splits(&data).into_iter().enumerate() {
                 let mut balance: HashMap<String, i64> = HashMap::new();
                 let mut last_words: HashMap<&str, i64> = HashMap::new();
-                for (text, &label) in rows.texts.iter().zip(&rows.labels) {
+                for (row, &label) in rows.texts.iter().zip(&rows.labels) {
+                    let text = row.as_row().text();
                     let (animal, thing, is_thing_first) = nouns(words, lang, text);
                     let verb = words.verbs.iter().position(|verb| text.contains(verb)).unwrap();
                     let quality = words.qualities.iter().flatten().find(|word| text.contains(**word)).unwrap();

@@ -2,6 +2,7 @@
 
 use super::shingles::NearPair;
 use crate::data::normalize;
+use crate::row::{AsRow, Row};
 use std::collections::{BTreeMap, HashMap};
 
 /// A group of rows with equal or nearly equal texts.
@@ -51,13 +52,13 @@ impl UnionFind {
 }
 
 /// Returns for each text the first row with the same text, ignoring case and white space.
-fn first_occurrences(texts: &[&str]) -> Vec<usize> {
-    let mut known: HashMap<String, usize> = HashMap::new();
+fn first_occurrences<R: AsRow>(texts: &[R]) -> Vec<usize> {
+    let mut known: HashMap<Row, usize> = HashMap::new();
     texts.iter().enumerate().map(|(row, text)| *known.entry(normalize(text)).or_insert(row)).collect()
 }
 
 /// Returns the groups among the first `labels.len()` texts, ordered by their first rows.
-pub(super) fn find_groups(texts: &[&str], labels: &[u32], near: &[NearPair]) -> Vec<DuplicateGroup> {
+pub(super) fn find_groups<R: AsRow>(texts: &[R], labels: &[u32], near: &[NearPair]) -> Vec<DuplicateGroup> {
     let firsts = first_occurrences(&texts[..labels.len()]);
     let mut union = UnionFind { parent: (0..labels.len()).collect() };
     firsts.iter().enumerate().for_each(|(row, &first)| union.join([row, first]));
@@ -80,7 +81,7 @@ pub(super) fn find_groups(texts: &[&str], labels: &[u32], near: &[NearPair]) -> 
 }
 
 /// Returns the texts from `num_train` on that also occur before it.
-pub(super) fn find_leaks(texts: &[&str], num_train: usize, near: &[NearPair]) -> Vec<TestLeak> {
+pub(super) fn find_leaks<R: AsRow>(texts: &[R], num_train: usize, near: &[NearPair]) -> Vec<TestLeak> {
     let firsts = first_occurrences(texts);
     let mut best: BTreeMap<usize, TestLeak> = BTreeMap::new();
     for (row, &of) in firsts.iter().enumerate().skip(num_train).filter(|&(_, &of)| of < num_train) {

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::data::{Example, Format, OutputFormat, Record, RecordWriter, TableLayout, escape_formula, format_thousands};
 use crate::lang::Lang;
+use crate::row::{AsRow, Row, RowRef};
 use crate::{NgramEffect, Result, sorting};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -119,7 +120,7 @@ pub struct Finding {
     /// The line of the file, or the row in Parquet.
     pub line: u64,
     /// The text.
-    pub text: String,
+    pub text: Row,
     /// The label; empty if there is none.
     pub label: String,
     /// The suggested label, the probable original text, or an action. Empty if only a person can decide.
@@ -329,7 +330,7 @@ impl FindingFormatter<'_> {
     }
 
     fn incomplete_row(&self, gap: &Example) -> Finding {
-        let kind = if gap.text.is_empty() { FindingKind::Empty } else { FindingKind::NoLabel };
+        let kind = if gap.text == "" { FindingKind::Empty } else { FindingKind::NoLabel };
         let (en, ja) = match (kind, gap.label.is_empty()) {
             (FindingKind::NoLabel, _) => ("the row has no label", "ラベルがない"),
             (_, true) => ("the row has neither a text nor a label", "テキストもラベルもない"),
@@ -347,7 +348,7 @@ impl FindingFormatter<'_> {
             TextFaultKind::Length(length) => (FindingKind::Length, self.describe_length(*length)),
         };
         let suggestion = match &fault.kind {
-            TextFaultKind::Encoding(broken) => broken.repair(&self.example(fault.row).text).unwrap_or_default(),
+            TextFaultKind::Encoding(broken) => repaired_row(broken, self.example(fault.row).text.as_row()),
             _ => String::new(),
         };
         Finding { suggestion, reason, ..self.row_finding(fault.row, kind) }
@@ -434,6 +435,15 @@ impl FindingFormatter<'_> {
     }
 }
 
+/// Returns the probable original texts of a row. Empty if the fault cannot be undone.
+fn repaired_row(broken: &EncodingFault, row: RowRef<'_>) -> String {
+    let texts: Vec<_> = row.texts().map(|text| broken.repair(text).ok_or(text)).collect();
+    match texts.iter().any(Result::is_ok) {
+        true => texts.iter().map(|text| text.as_deref().unwrap_or_else(|same| *same)).collect::<Vec<_>>().join(" | "),
+        false => String::new(),
+    }
+}
+
 /// Columns of the findings table.
 const COLUMNS: [&str; 8] = ["file", "line", "text", "label", "finding", "suggestion", "score", "reason"];
 
@@ -469,7 +479,7 @@ impl DoctorInput {
             let fields = vec![
                 escape_formula(&self.file_name(finding.file)),
                 finding.line.to_string(),
-                escape_formula(&finding.text),
+                escape_formula(&finding.text.as_row().joined().collect::<String>()),
                 escape_formula(&finding.label),
                 finding.kind.key().to_owned(),
                 escape_formula(&finding.suggestion),

@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::data::{Dataset, Example, ReadOptions, RowSource, SkippedRows, load_with_incomplete_rows};
+use crate::row::AsRow;
 use std::path::{Path, PathBuf};
 
 /// The files to examine.
@@ -55,8 +56,8 @@ impl DoctorTexts {
         while let Some(record) = records.next() {
             let record = record?;
             let label = columns.label.map_or_else(String::new, |label| record.field(label).trim().to_owned());
-            let text = records.source().row_text(&record).into_owned();
-            if !text.trim().is_empty() {
+            let text = records.source().row(&record);
+            if text.as_row().is_pair() || !text.as_row().text().trim().is_empty() {
                 rows.push(Example { text, label, line: record.line });
             }
         }

@@ -7,6 +7,7 @@ use super::odd_labels::OddLabel;
 use super::out_of_fold::OutOfFoldModels;
 use super::scripts::Script;
 use super::shingles::NearPair;
+use crate::row::RowRef;
 use crate::{NgramEffect, sorting};
 use chumoku_kernels::cancel::CancelFlag;
 use chumoku_kernels::parallel;
@@ -98,7 +99,7 @@ const MAX_LISTED_SHARE: f64 = 0.5;
 /// are, none is reported.
 pub(super) fn review_labels(
     models: &OutOfFoldModels,
-    texts: &[&str],
+    texts: &[RowRef<'_>],
     labels: &[u32],
     near: &[NearPair],
     odd_labels: &[OddLabel],
@@ -131,7 +132,7 @@ pub(super) fn review_labels(
             likely,
             given_probability: p[label as usize],
             probability: p[likely as usize],
-            ngrams: reason_ngrams(texts[row], models.ngram_effects(row, texts[row], [likely, label])),
+            ngrams: reason_ngrams(texts[row].text(), models.ngram_effects(row, texts[row], [likely, label])),
             contradicted_by: contradictions.get(&row).cloned().unwrap_or_default(),
         }
     };

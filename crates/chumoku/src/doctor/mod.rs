@@ -51,7 +51,8 @@ pub use label_issues::{LabelIssue, LabelNoise, PairNoise};
 pub(crate) use odd_labels::OddLabel;
 
 use crate::data::{Example, label_key};
-use crate::{Result, row, sorting, tr};
+use crate::row::{AsRow, RowRef};
+use crate::{Result, sorting, tr};
 use out_of_fold::OutOfFoldModels;
 use shingles::{Shingling, near_pairs};
 
@@ -125,20 +126,21 @@ pub fn examine(given: &DoctorInput, options: &DoctorOptions, observe: &dyn Fn(&s
     let labels = given.dataset.labels();
     let of = |example: &Example| labels.binary_search(&example.label).unwrap_or(0) as u32;
     let answers: Vec<u32> = given.dataset.examples.iter().map(of).collect();
-    let texts = row_texts(&given.dataset.examples);
+    let rows = rows(&given.dataset.examples);
+    let texts = texts(&rows);
     observe(&tr!("equal and nearly equal texts", "同じテキストと、よく似たテキスト"));
     let shingling = Shingling::for_texts(&texts);
-    let test = given.test.as_ref().map(|test| row_texts(&test.rows)).unwrap_or_default();
-    let all = [&texts[..], &test].concat();
+    let test = given.test.as_ref().map(|test| self::rows(&test.rows)).unwrap_or_default();
+    let all = [&rows[..], &test].concat();
     // Sentence pairs that share one text are half equal but may ask something else. Only equal pairs count.
-    let are_pairs = texts.first().is_some_and(|text| row::is_pair(text));
-    let near = if are_pairs { Vec::new() } else { near_pairs(&all, shingling) };
+    let are_pairs = rows.first().is_some_and(|row| row.is_pair());
+    let near = if are_pairs { Vec::new() } else { near_pairs(&self::texts(&all), shingling) };
     let groups = duplicates::find_groups(&all, &answers, &near);
-    let leaks = duplicates::find_leaks(&all, texts.len(), &near);
-    let by_others = OutOfFoldModels::fit(&texts, &answers, labels.len(), options, observe)?;
-    let odd_labels = odd_labels::find_odd_labels(&labels, &answers, &texts);
+    let leaks = duplicates::find_leaks(&all, rows.len(), &near);
+    let by_others = OutOfFoldModels::fit(&rows, &answers, labels.len(), options, observe)?;
+    let odd_labels = odd_labels::find_odd_labels(&labels, &answers, &rows);
     let label_issues::LabelReview { issues: mut doubts, ranking, noise } =
-        label_issues::review_labels(&by_others, &texts, &answers, &near, &odd_labels);
+        label_issues::review_labels(&by_others, &rows, &answers, &near, &odd_labels);
     // Another spelling is not another label: it is reported as an odd label.
     let keys: Vec<String> = labels.iter().map(|label| label_key(label)).collect();
     doubts.retain(|doubt| keys[doubt.label as usize] != keys[doubt.likely as usize]);
@@ -146,9 +148,9 @@ pub fn examine(given: &DoctorInput, options: &DoctorOptions, observe: &dyn Fn(&s
         None => Vec::new(),
         Some(unlabelled) => {
             observe(&tr!("texts to label next", "次にラベルを付けるテキスト"));
-            let unlabelled = row_texts(&unlabelled.rows);
+            let unlabelled = self::rows(&unlabelled.rows);
             let probabilities = by_others.predict(&unlabelled);
-            annotation::select(&unlabelled, &probabilities, &texts, shingling, options.num_candidates)
+            annotation::select(&self::texts(&unlabelled), &probabilities, &texts, shingling, options.num_candidates)
         }
     };
     let faults = find_text_faults(&texts);
@@ -166,8 +168,12 @@ pub fn examine(given: &DoctorInput, options: &DoctorOptions, observe: &dyn Fn(&s
     })
 }
 
-fn row_texts(examples: &[Example]) -> Vec<&str> {
-    examples.iter().map(|example| example.text.as_str()).collect()
+fn rows(examples: &[Example]) -> Vec<RowRef<'_>> {
+    examples.iter().map(|example| example.text.as_row()).collect()
+}
+
+fn texts<'a>(rows: &[RowRef<'a>]) -> Vec<&'a str> {
+    rows.iter().map(|row| row.text()).collect()
 }
 
 /// Finds faults of encoding, script and length.

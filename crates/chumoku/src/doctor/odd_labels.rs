@@ -2,8 +2,9 @@
 
 use crate::data::{label_key, normalize};
 use crate::lang::wording::nearest_name;
+use crate::row::RowRef;
 use crate::sorting;
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 /// A label that is probably a typo, or has only one text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,8 +19,8 @@ pub(crate) struct OddLabel {
 
 /// Finds labels with a single text, and labels that differ from an at least equally frequent one only in case and white
 /// space.
-pub(super) fn find_odd_labels(labels: &[String], answers: &[u32], texts: &[&str]) -> Vec<OddLabel> {
-    let mut of_label = vec![BTreeSet::new(); labels.len()];
+pub(super) fn find_odd_labels(labels: &[String], answers: &[u32], texts: &[RowRef<'_>]) -> Vec<OddLabel> {
+    let mut of_label = vec![HashSet::new(); labels.len()];
     let mut rows = vec![0_usize; labels.len()];
     for (&answer, text) in answers.iter().zip(texts) {
         rows[answer as usize] += 1;
@@ -52,18 +53,19 @@ pub(super) fn find_odd_labels(labels: &[String], answers: &[u32], texts: &[&str]
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::AsRow;
 
     #[test]
     fn typos_in_labels_are_found() {
         let labels = ["Good", "bad", "good", "goood", "other"].map(String::from);
-        let texts = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
-        let found = find_odd_labels(&labels, &[0, 0, 1, 1, 2, 2, 2, 3, 4], &texts);
+        let texts = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"].map(str::as_row);
+        let found = find_odd_labels(&labels, &[0, 0, 1, 1, 2, 2, 2, 3, 4], &texts[..9]);
         let expected = [(0, false, Some(2)), (3, true, Some(2)), (4, true, None)];
         let expected = expected.map(|(label, single, meant)| OddLabel { label, has_one_text: single, intended: meant });
         assert_eq!(found, expected);
         // Equally frequent labels; missing white space.
         let labels = ["Pos", "neg", "pos", "very good", "verygood"].map(String::from);
-        let found = find_odd_labels(&labels, &[0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4], &[&texts[..], &["j", "k"]].concat());
+        let found = find_odd_labels(&labels, &[0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4], &texts);
         let expected = [(2, false, Some(0)), (4, false, Some(3))];
         assert_eq!(
             found,

@@ -3,6 +3,7 @@
 use super::DoctorOptions;
 use crate::blend::Blend;
 use crate::ngram::{NgramConfig, NgramData, NgramModel};
+use crate::row::RowRef;
 use crate::train::folds::assign_folds;
 use crate::{Result, sorting, tr};
 use chumoku_nn::probability::log_softmax;
@@ -28,7 +29,7 @@ impl OutOfFoldModels {
     /// Divides the rows into folds several times, and fits a model for each fold on all others. The penalty is chosen
     /// once, on the first fold.
     pub(super) fn fit(
-        texts: &[&str],
+        texts: &[RowRef<'_>],
         labels: &[u32],
         classes: usize,
         options: &DoctorOptions,
@@ -36,7 +37,7 @@ impl OutOfFoldModels {
     ) -> Result<OutOfFoldModels> {
         let folds = options.folds.clamp(2, texts.len().max(2));
         let rounds = options.rounds.max(1);
-        let are_pairs = texts.iter().all(|text| crate::row::is_pair(text));
+        let are_pairs = texts.iter().all(|row| row.is_pair());
         let mut fitting = FoldTrainer { texts, labels, classes, config: NgramConfig::default_for(are_pairs) };
         fitting.config.c_grid = C_GRID.to_vec();
         let mut log_p = vec![vec![0.0; classes]; texts.len()];
@@ -53,7 +54,7 @@ impl OutOfFoldModels {
                 }
                 let others: Vec<usize> = (0..texts.len()).filter(|&row| fold_of[row] != fold).collect();
                 let model = fitting.train(&rows, &others)?;
-                let own: Vec<&str> = rows.iter().map(|&row| texts[row]).collect();
+                let own: Vec<RowRef<'_>> = rows.iter().map(|&row| texts[row]).collect();
                 for (&row, logits) in rows.iter().zip(model.logits_batch(&own).chunks_exact(classes)) {
                     let mean = log_p[row].iter_mut().zip(log_softmax(logits));
                     mean.for_each(|(mean, x)| *mean += x / rounds as f32);
@@ -77,7 +78,7 @@ impl OutOfFoldModels {
     }
 
     /// Predicts texts that no model has seen, as the mean over the models. (texts, classes)
-    pub(super) fn predict(&self, texts: &[&str]) -> Vec<f32> {
+    pub(super) fn predict(&self, texts: &[RowRef<'_>]) -> Vec<f32> {
         let mut sums = vec![0.0; texts.len() * self.classes];
         for model in &self.models {
             let logits = model.logits_batch(texts);
@@ -91,7 +92,7 @@ impl OutOfFoldModels {
 
     /// Returns the contribution of each n-gram of a row to the log-odds of class `one` against class `other`, the
     /// largest first.
-    pub(super) fn ngram_effects(&self, row: usize, text: &str, [one, other]: [u32; 2]) -> Vec<(String, f32)> {
+    pub(super) fn ngram_effects(&self, row: usize, text: RowRef<'_>, [one, other]: [u32; 2]) -> Vec<(String, f32)> {
         let model = &self.models[self.fold_of[row]];
         let [for_one, for_other] = [one, other].map(|class| model.contributions(text, class as usize));
         // A contribution is relative to the mean of the other n − 1 classes, so a difference of two is n / (n − 1)
@@ -106,7 +107,7 @@ impl OutOfFoldModels {
 
 /// Trains the models of all folds.
 struct FoldTrainer<'a> {
-    texts: &'a [&'a str],
+    texts: &'a [RowRef<'a>],
     labels: &'a [u32],
     classes: usize,
     config: NgramConfig,
@@ -115,7 +116,7 @@ struct FoldTrainer<'a> {
 impl FoldTrainer<'_> {
     /// Trains the model of all rows except one fold. The first call chooses the penalty on that fold and keeps it.
     fn train(&mut self, fold: &[usize], others: &[usize]) -> Result<NgramModel> {
-        let part = |rows: &[usize]| -> (Vec<&str>, Vec<u32>) {
+        let part = |rows: &[usize]| -> (Vec<RowRef<'_>>, Vec<u32>) {
             rows.iter().map(|&row| (self.texts[row], self.labels[row])).unzip()
         };
         let (own, others) = (part(fold), part(others));

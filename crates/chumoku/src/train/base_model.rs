@@ -15,7 +15,7 @@ use crate::text_models::ngrams::NgramClassifier;
 use crate::text_models::predictor::Predictor;
 use crate::text_models::tagger::TextTagger;
 use crate::{Error, Result, tr};
-use chumoku_text::row::FeatureRequest;
+use chumoku_text::row::{FeatureRequest, RowRef};
 use std::path::Path;
 
 /// The kind of prediction that a model makes.
@@ -226,7 +226,7 @@ impl BaseModel {
     /// Returns a warning if some of the new held-out `texts` were trained on before. This happens if old rows are not
     /// replayed.
     #[must_use]
-    pub fn seen_held_out_note(&self, texts: &[&str]) -> Option<String> {
+    pub fn seen_held_out_note(&self, texts: &[RowRef<'_>]) -> Option<String> {
         let count = self.base.training_texts.count(texts);
         (count > 0).then(|| {
             tr!(

@@ -101,7 +101,7 @@ mod tests {
     use crate::scoring::Rows;
 
     fn data() -> TrainingData {
-        let texts = (0..10).map(|i| format!("text {i}")).collect();
+        let texts = (0..10).map(|i| format!("text {i}").into()).collect();
         let labels = ["ham", "spam"].map(String::from).to_vec();
         let train = Rows { texts, labels: vec![0, 0, 0, 0, 0, 0, 0, 0, 1, 1], weights: None };
         TrainingData { labels, train, ..TrainingData::default() }

@@ -6,11 +6,12 @@ use crate::model_folder::with_snapshot;
 use crate::models::Classifier;
 use crate::ngram::NgramTarget;
 use crate::pretrained::FineTuningBase;
+use crate::row::{AsRow, Row};
 use crate::text::{NormalizationForm, SEP, TextTokenizer, TokenizationUnit, TokenizerConfig, unspaced_fraction};
 use crate::text_models::classifier::{TextClassifier, tokenizer_for_pairs};
 use crate::text_models::generator::TextGenerator;
 use crate::train::logistic::LogisticRegression;
-use crate::{Error, ModelKind, Result, row, stages, tr};
+use crate::{Error, ModelKind, Result, stages, tr};
 use std::path::Path;
 
 impl TrainOptions {
@@ -64,16 +65,14 @@ pub(super) struct ClassifierNetwork {
 
 /// The properties of training data that a network depends on, for all targets.
 struct NetworkInputs<'a> {
-    train: &'a [String],
-    /// The training texts without feature columns.
-    texts: Vec<&'a str>,
+    /// The training rows.
+    train: &'a [Row],
     labels: &'a [String],
     /// The number of training rows of each class or label.
     class_rows: Vec<usize>,
     /// True if a text may have several labels.
     is_set: bool,
     reads_pairs: bool,
-    has_columns: bool,
     /// The base model, in continued training.
     base: Option<&'a BaseSnapshot>,
 }
@@ -82,20 +81,12 @@ impl<'a> NetworkInputs<'a> {
     fn new<A: NgramTarget>(data: &'a TrainingData<A>) -> NetworkInputs<'a> {
         NetworkInputs {
             train: &data.train.texts,
-            texts: data.texts_of(&data.train),
             labels: &data.labels,
             class_rows: data.class_rows(),
             is_set: A::IS_SET,
             reads_pairs: data.reads_pairs(),
-            has_columns: !data.columns.is_empty(),
             base: data.continued.as_ref().map(|further| &further.base),
         }
-    }
-}
-
-impl NetworkInputs<'_> {
-    fn train(&self) -> Vec<&str> {
-        self.train.iter().map(String::as_str).collect()
     }
 }
 
@@ -146,8 +137,8 @@ impl ClassifierNetwork {
 
     /// Builds a network and a tokenizer from the data.
     fn from_scratch(data: &NetworkInputs<'_>, options: &TrainOptions) -> Result<ClassifierNetwork> {
-        let (all, reads_pairs) = (&data.texts, data.reads_pairs);
-        let texts = if reads_pairs { all.iter().flat_map(|text| row::texts(text)).collect() } else { all.clone() };
+        let reads_pairs = data.reads_pairs;
+        let texts: Vec<&str> = data.train.iter().flat_map(|row| row.as_row().texts()).collect();
         let vocab_size = TextTokenizer::suitable_vocab_size(&texts);
         let (unit, min_count) = options.overrides.tokens();
         let unit = unit.or(options.tokens).unwrap_or_else(|| default_unit(&texts));
@@ -157,10 +148,7 @@ impl ClassifierNetwork {
         if reads_pairs {
             tokenizer = tokenizer.with_special(&[SEP])?.with_pair_separator();
         }
-        if data.has_columns {
-            tokenizer = tokenizer.ignoring_features();
-        }
-        let rows = tokenizer.encode_all(all)?;
+        let rows = tokenizer.encode_all(data.train)?;
         let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
         let shape = DataShape { lengths: &lengths, class_rows: &data.class_rows, vocab_size: tokenizer.vocab_size() };
         let mut plan = Plan::new(&shape);
@@ -200,10 +188,7 @@ impl ClassifierNetwork {
         if data.reads_pairs {
             tokenizer = tokenizer_for_pairs(tokenizer, &mut model);
         }
-        if data.has_columns {
-            tokenizer = tokenizer.ignoring_features();
-        }
-        let rows = tokenizer.encode_all(&data.train())?;
+        let rows = tokenizer.encode_all(data.train)?;
         let lengths: Vec<usize> = rows.iter().map(|row| row.len() + tokenizer.special_tokens().len()).collect();
         let shape = DataShape { lengths: &lengths, class_rows: &data.class_rows, vocab_size: model.vocab_size };
         let plan = Plan::fine_tuning(&shape, model, start.origin.model_type(), start.max_tokens).with_freeze(freeze);
@@ -223,7 +208,7 @@ impl ClassifierNetwork {
             Ok((before, start))
         })?;
         let tokenizer = before.tokenizer.clone();
-        let rows = tokenizer.encode_all(&data.train())?;
+        let rows = tokenizer.encode_all(data.train)?;
         let frame = if start.is_some() { tokenizer.special_tokens().len() } else { 0 };
         let lengths: Vec<usize> = rows.iter().map(|row| row.len() + frame).collect();
         let shape =

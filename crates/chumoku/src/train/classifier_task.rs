@@ -17,6 +17,7 @@ use crate::ngram::NgramTarget;
 use crate::parallel_batches::{self, InputFraming};
 use crate::params::{ParamLayout, Params};
 use crate::pretrained::FineTuningBase;
+use crate::row::AsRow;
 use crate::scoring::select_weights;
 use crate::text::TextTokenizer;
 use crate::text_models::classifier::TextClassifier;
@@ -34,7 +35,7 @@ pub(super) fn ngram_memory_estimate<A: NgramTarget>(
     training: usize,
     base: usize,
 ) -> MemoryEstimate {
-    let bytes = |rows: &Rows<A>| rows.texts.iter().map(|text| text.len()).sum::<usize>();
+    let bytes = |rows: &Rows<A>| rows.texts.iter().map(|row| row.as_row().joined_len()).sum::<usize>();
     let scored = reported_rows(data).0.len() * (40 * data.labels.len() + 400);
     let base = if base > 0 { base } else { 3 * (bytes(&data.train) + bytes(&data.valid)) };
     MemoryEstimate { base, resident: 0, temporary: training + scored }
@@ -315,7 +316,7 @@ impl<A: ClassifierTarget> Trainable for ClassifierTask<'_, A> {
 
     fn scoring_share(&self) -> f64 {
         // The validation rows once more for the blend, then the reported rows, which are not tokenized yet.
-        let bytes = |rows: &Rows<A>| rows.texts.iter().map(|text| text.len()).sum::<usize>() as f64;
+        let bytes = |rows: &Rows<A>| rows.texts.iter().map(|row| row.as_row().joined_len()).sum::<usize>() as f64;
         let (known, tokens, blended) = match self.valid_rows.is_empty() {
             true => (&self.data.train, self.rows, 0.0),
             false => (&self.data.valid, &self.valid_rows[..], 1.0),

@@ -15,7 +15,7 @@ use crate::lang::wording::{format_count, list_names};
 use crate::params::ParamLayout;
 use crate::params::ParamView;
 use crate::params::Params;
-use crate::row;
+use crate::row::{AsRow, Row, RowRef};
 use crate::scoring::Rows;
 use crate::text_models::classifier::TextClassifier;
 use crate::{Error, Result, tr};
@@ -110,7 +110,7 @@ pub(super) trait AnsweredRows: Clone {
     type Answer: PartialEq;
 
     /// The texts with their answers.
-    fn answers(&self) -> Vec<(&str, &Self::Answer)>;
+    fn answers(&self) -> Vec<(RowRef<'_>, &Self::Answer)>;
 
     /// The rows with these indices.
     fn selected(&self, rows: &[usize]) -> Self;
@@ -122,8 +122,8 @@ pub(super) trait AnsweredRows: Clone {
 impl<A: ReplayTarget> AnsweredRows for Rows<A> {
     type Answer = A;
 
-    fn answers(&self) -> Vec<(&str, &A)> {
-        self.texts.iter().map(String::as_str).zip(&self.labels).collect()
+    fn answers(&self) -> Vec<(RowRef<'_>, &A)> {
+        self.texts.iter().map(AsRow::as_row).zip(&self.labels).collect()
     }
 
     fn selected(&self, rows: &[usize]) -> Self {
@@ -227,7 +227,7 @@ fn without_old_rows<R: AnsweredRows>(old: &[R; 3], new: [R; 3]) -> [R; 3] {
 }
 
 /// Texts with their answers.
-type TextsWithAnswers<'a, A> = Vec<(&'a str, &'a A)>;
+type TextsWithAnswers<'a, A> = Vec<(RowRef<'a>, &'a A)>;
 
 /// Marks the new rows, in their parts, that are not among the old ones.
 ///
@@ -235,17 +235,17 @@ type TextsWithAnswers<'a, A> = Vec<(&'a str, &'a A)>;
 /// training text may come with another answer or, for rows with feature columns, with other values.
 fn is_new_row<A: PartialEq>(old: [TextsWithAnswers<'_, A>; 3], new: [TextsWithAnswers<'_, A>; 3]) -> [Vec<bool>; 3] {
     let texts =
-        |rows: &TextsWithAnswers<'_, A>| -> HashSet<String> { rows.iter().map(|(row, _)| normalize(row)).collect() };
+        |rows: &TextsWithAnswers<'_, A>| -> HashSet<Row> { rows.iter().map(|(row, _)| normalize(row)).collect() };
     let [trained, valid, test] = old.each_ref().map(texts);
     let (held, all) = (&valid | &test, &(&trained | &valid) | &test);
     // Texts are compared without their feature columns.
-    let whole = |row: &str| (normalize(row), row[row::without_columns(row).len()..].to_owned());
-    let mut rows: HashMap<(String, String), Vec<&A>> = HashMap::new();
-    old[0].iter().for_each(|(row, answer)| rows.entry(whole(row)).or_default().push(answer));
-    let is_there = |row: &str, answer: &A| rows.get(&whole(row)).is_some_and(|answers| answers.contains(&answer));
+    let whole = |row: RowRef<'_>| normalize(row).as_row().with_values(&row.values().collect::<Vec<_>>());
+    let mut rows: HashMap<Row, Vec<&A>> = HashMap::new();
+    old[0].iter().for_each(|(row, answer)| rows.entry(whole(*row)).or_default().push(answer));
+    let is_there = |row: RowRef<'_>, answer: &A| rows.get(&whole(row)).is_some_and(|answers| answers.contains(&answer));
     let [train, valid, test] = new;
     let held_out = |rows: TextsWithAnswers<'_, A>| rows.iter().map(|(row, _)| !all.contains(&normalize(row))).collect();
-    let is_new = |(row, answer): &(&str, &A)| !held.contains(&normalize(row)) && !is_there(row, answer);
+    let is_new = |(row, answer): &(RowRef<'_>, &A)| !held.contains(&normalize(row)) && !is_there(*row, answer);
     [train.iter().map(is_new).collect(), held_out(valid), held_out(test)]
 }
 
@@ -339,8 +339,12 @@ pub(super) fn params_from_outputs(
 mod tests {
     use super::*;
 
-    fn rows(texts: &[&str], labels: &[u32]) -> Rows {
-        Rows { texts: texts.iter().map(|text| (*text).to_owned()).collect(), labels: labels.to_vec(), weights: None }
+    fn rows<R: AsRow>(texts: &[R], labels: &[u32]) -> Rows {
+        Rows {
+            texts: texts.iter().map(|text| text.as_row().to_row()).collect(),
+            labels: labels.to_vec(),
+            weights: None,
+        }
     }
 
     #[test]
@@ -353,18 +357,18 @@ mod tests {
         ];
         let [train, valid, test] = without_old_rows(&old, new);
         // In the training rows, b has another class now.
-        assert_eq!((train.texts, train.labels), (vec!["b".to_owned(), "n".to_owned()], vec![0, 1]));
-        assert_eq!((valid.texts, test.texts), (vec!["m".to_owned()], vec!["o".to_owned()]));
+        assert_eq!((train.texts, train.labels), (vec!["b".into(), "n".into()], vec![0, 1]));
+        assert_eq!((valid.texts, test.texts), (vec!["m".into()], vec!["o".into()]));
     }
 
     /// Other column values make another row, but not an unseen text.
     #[test]
     fn other_column_values_make_new_rows_but_not_new_texts() {
-        let row = |text: &str, value: &str| row::with_columns(text, &[value]);
+        let row = |text: &str, value: &str| text.as_row().with_values(&[value]);
         let [a1, a2, a3] = ["1", "2", "3"].map(|value| row("a", value));
         let [v1, v2] = ["1", "2"].map(|value| row("v", value));
-        let old = [rows(&[&a1], &[0]), rows(&[&v1], &[0]), rows(&[], &[])];
-        let new = [rows(&[&a1, &a2, &v2], &[0, 0, 0]), rows(&[&a3], &[0]), rows(&[], &[])];
+        let old = [rows(&[&a1], &[0]), rows(&[&v1], &[0]), rows::<Row>(&[], &[])];
+        let new = [rows(&[&a1, &a2, &v2], &[0, 0, 0]), rows(&[&a3], &[0]), rows::<Row>(&[], &[])];
         let [train, valid, _] = without_old_rows(&old, new);
         assert_eq!((train.texts, valid.texts), (vec![a2], vec![]));
     }

@@ -5,6 +5,7 @@ use super::training::RunContext;
 use super::{TrainEvent, TrainOptions, Training, TrainingData};
 use crate::ngram::NgramTarget;
 use crate::output::WorkFolder;
+use crate::row::RowRef;
 use crate::scoring::{Rows, select_weights};
 use crate::train::folds::assign_folds;
 use crate::{Error, Result, tr};
@@ -22,7 +23,7 @@ pub(super) type FoldRows = [Vec<usize>; 3];
 
 /// Divides training and validation rows into folds.
 struct Folds<'a> {
-    texts: Vec<&'a str>,
+    texts: Vec<RowRef<'a>>,
     /// The class of each row, or a substitute for stratification.
     levels: Vec<u32>,
     count: usize,
@@ -41,7 +42,7 @@ impl<'a> Folds<'a> {
 
     /// Returns the rows of one of `of` groups, and all other rows.
     fn part(&self, rows: &[usize], of: usize, part: usize, round: u64) -> [Vec<usize>; 2] {
-        let (names, levels): (Vec<&str>, Vec<u32>) =
+        let (names, levels): (Vec<RowRef<'_>>, Vec<u32>) =
             rows.iter().map(|&row| (self.texts[row], self.levels[row])).unzip();
         let parts = assign_folds(&names, &levels, of, [self.seed, round]);
         let (inside, outside): (Vec<_>, Vec<_>) = rows.iter().zip(parts).partition(|(_, found)| *found == part);
@@ -161,15 +162,16 @@ fn score_folds(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
+    use crate::row::{AsRow, Row};
+    use std::collections::HashSet;
 
     #[test]
     fn every_row_is_scored_once_by_a_model_that_has_not_seen_its_text() {
-        let texts: Vec<String> = (0..60).map(|i| format!("text {}", i % 50)).collect();
+        let texts: Vec<Row> = (0..60).map(|i| format!("text {}", i % 50).into()).collect();
         let labels: Vec<u32> = (0..60).map(|i| (i % 50 % 3) as u32).collect();
         let (train, valid) = texts.split_at(45);
         let rows =
-            |texts: &[String], labels: &[u32]| Rows { texts: texts.to_vec(), labels: labels.to_vec(), weights: None };
+            |texts: &[Row], labels: &[u32]| Rows { texts: texts.to_vec(), labels: labels.to_vec(), weights: None };
         let data = TrainingData {
             labels: ["a", "b", "c"].map(String::from).to_vec(),
             train: rows(train, &labels[..45]),
@@ -179,7 +181,7 @@ mod tests {
         let mut held_out = Vec::new();
         let folds = Folds::new(&data, 5, 1);
         for fold in (0..5).map(|fold| fold_data(&data, &folds.division(fold))) {
-            let texts = |rows: &Rows| rows.texts.iter().cloned().collect::<BTreeSet<_>>();
+            let texts = |rows: &Rows| rows.texts.iter().cloned().collect::<HashSet<_>>();
             let [train, valid, test] = [&fold.train, &fold.valid, &fold.test].map(texts);
             assert!(train.is_disjoint(&test) && valid.is_disjoint(&test) && train.is_disjoint(&valid));
             assert_eq!(fold.train.len() + fold.valid.len() + fold.test.len(), 60);
@@ -187,13 +189,14 @@ mod tests {
             for class in 0..3 {
                 assert!(fold.test.labels.contains(&class));
             }
-            let label = |text: &String| text.strip_prefix("text ").unwrap().parse::<u32>().unwrap() % 3;
+            let label = |row: &Row| row.as_row().text().strip_prefix("text ").unwrap().parse::<u32>().unwrap() % 3;
             assert!(fold.test.texts.iter().zip(&fold.test.labels).all(|(text, of)| label(text) == *of));
             held_out.extend(fold.test.texts);
         }
-        held_out.sort();
+        let text = |row: &Row| row.as_row().text().to_owned();
+        held_out.sort_by_key(text);
         let mut all = texts;
-        all.sort();
+        all.sort_by_key(text);
         assert_eq!(held_out, all);
     }
 }

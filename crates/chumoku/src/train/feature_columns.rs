@@ -11,8 +11,7 @@ use crate::lang::{escape_markdown, lang};
 use crate::ngram::NgramModel;
 use crate::ngram::NgramTarget;
 use crate::ngram::log_loss;
-use crate::row;
-use crate::row::FeatureRequest;
+use crate::row::{AsRow, FeatureRequest, Row, RowRef};
 use crate::{Error, Result, tr};
 use serde_json::{Value, json};
 
@@ -52,7 +51,7 @@ impl<A: NgramTarget> TrainingData<A> {
         }
         let mut kept = Vec::new();
         for (at, of) in requests.iter().enumerate() {
-            let found: Vec<&str> = self.train.texts.iter().map(|row| row::column_value(row, at)).collect();
+            let found: Vec<&str> = self.train.texts.iter().map(|row| row.as_row().value(at)).collect();
             let fitted = feature_columns::fit_column(of, &found)
                 .map_err(|unclear| unclear_column_error(place_of, at, &unclear))?;
             self.notes.extend(fitted.notes);
@@ -62,9 +61,9 @@ impl<A: NgramTarget> TrainingData<A> {
             }
         }
         if kept.len() < requests.len() {
-            let keep = |row: &mut String| {
-                let values: Vec<&str> = kept.iter().map(|&at| row::column_value(row, at)).collect();
-                *row = row::with_columns(row::without_columns(row), &values);
+            let keep = |row: &mut Row| {
+                let values: Vec<&str> = kept.iter().map(|&at| row.as_row().value(at)).collect();
+                *row = row.as_row().with_values(&values);
             };
             [&mut self.train, &mut self.valid, &mut self.test]
                 .into_iter()
@@ -88,7 +87,7 @@ impl<A: NgramTarget> TrainingData<A> {
             return Ok(self);
         }
         for (at, (column, request)) in known.0.iter().zip(known.1).enumerate() {
-            let found: Vec<&str> = self.train.texts.iter().map(|row| row::column_value(row, at)).collect();
+            let found: Vec<&str> = self.train.texts.iter().map(|row| row.as_row().value(at)).collect();
             let fitted = feature_columns::fit_column(request, &found)
                 .map_err(|unclear| unclear_column_error(place_of, at, &unclear))?;
             if fitted.column.is_some() {
@@ -103,7 +102,7 @@ impl<A: NgramTarget> TrainingData<A> {
     fn with_column_notes(mut self) -> Self {
         for (part, rows) in [(tr!("validation", "検証"), &self.valid), (tr!("test", "テスト"), &self.test)] {
             for (at, column) in self.columns.iter().enumerate() {
-                let all = rows.texts.iter().map(|row| row::column_value(row, at));
+                let all = rows.texts.iter().map(|row| row.as_row().value(at));
                 let unread: Vec<&str> = all.filter(|cell| column.is_unreadable(cell)).collect();
                 if let Some(first) = unread.first() {
                     let text = column.unreadable_message(unread.len(), first);
@@ -115,18 +114,10 @@ impl<A: NgramTarget> TrainingData<A> {
         self
     }
 
-    /// Returns the texts of rows without their feature columns.
-    pub(super) fn texts_of<'a>(&self, rows: &'a Rows<A>) -> Vec<&'a str> {
-        rows.texts()
-            .into_iter()
-            .map(|row| if self.columns.is_empty() { row } else { row::without_columns(row) })
-            .collect()
-    }
-
     /// Copies the data with each row mapped by `of_row`, and with these columns.
-    fn with_mapped_rows(&self, columns: &[FeatureColumn], of_row: impl Fn(&str) -> String) -> Self {
+    fn with_mapped_rows(&self, columns: &[FeatureColumn], of_row: impl Fn(RowRef<'_>) -> Row) -> Self {
         let rows = |rows: &Rows<A>| Rows {
-            texts: rows.texts.iter().map(|row| of_row(row)).collect(),
+            texts: rows.texts.iter().map(|row| of_row(row.as_row())).collect(),
             labels: rows.labels.clone(),
             weights: rows.weights.clone(),
         };
@@ -165,9 +156,9 @@ impl ColumnBenefit {
         if data.columns.is_empty() {
             return Ok(None);
         }
-        let text_alone = data.with_mapped_rows(&[], |row| row::without_columns(row).to_owned());
-        let columns_alone = data
-            .with_mapped_rows(&data.columns, |row| row::with_columns("", &row::column_values(row).collect::<Vec<_>>()));
+        let text_alone = data.with_mapped_rows(&[], |row| row.without_values().to_row());
+        let columns_alone =
+            data.with_mapped_rows(&data.columns, |row| "".as_row().with_values(&row.values().collect::<Vec<_>>()));
         let (rows, part) = reported_rows(data);
         let mut logits = vec![full_model.logits_batch(&rows.texts())];
         for data in [&text_alone, &columns_alone] {

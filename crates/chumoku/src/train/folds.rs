@@ -1,6 +1,7 @@
 //! Assigns rows to cross-validation folds. Each row is evaluated by a model that was not trained on its text.
 
 use crate::data::{group_related, normalize};
+use crate::row::{AsRow, RowRef};
 use crate::sorting;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -14,14 +15,14 @@ struct FoldGroup {
 
 /// Groups rows by text. Groups are sorted by their most frequent label, then by a hash of seed, round and text. Ties go
 /// to the first label.
-fn text_groups(texts: &[&str], labels: &[u32], [seed, round]: [u64; 2]) -> Vec<FoldGroup> {
+fn text_groups(texts: &[RowRef<'_>], labels: &[u32], [seed, round]: [u64; 2]) -> Vec<FoldGroup> {
     let mut of_text: BTreeMap<[u8; 32], Vec<usize>> = BTreeMap::new();
     let related = group_related(texts);
     for (row, text) in texts.iter().enumerate() {
         let hash = Sha256::new().chain_update(seed.to_le_bytes()).chain_update(round.to_le_bytes());
         let hash = match &related {
             Some(keys) => hash.chain_update(&keys[row]),
-            None => hash.chain_update(normalize(text)),
+            None => normalize(text).as_row().joined().fold(hash, |hash, part| hash.chain_update(part)),
         };
         let hash = hash.finalize();
         of_text.entry(hash.into()).or_default().push(row);
@@ -40,7 +41,7 @@ fn text_groups(texts: &[&str], labels: &[u32], [seed, round]: [u64; 2]) -> Vec<F
 
 /// Assigns a fold to each row. Rows with equal text share a fold, as do pairs with a common text. Each label is spread
 /// over all folds. The order of the rows does not matter.
-pub(crate) fn assign_folds(texts: &[&str], labels: &[u32], folds: usize, seed: [u64; 2]) -> Vec<usize> {
+pub(crate) fn assign_folds(texts: &[RowRef<'_>], labels: &[u32], folds: usize, seed: [u64; 2]) -> Vec<usize> {
     let mut fold_of = vec![0; texts.len()];
     for (place, group) in text_groups(texts, labels, seed).iter().enumerate() {
         group.rows.iter().for_each(|&row| fold_of[row] = place % folds);
@@ -51,12 +52,13 @@ pub(crate) fn assign_folds(texts: &[&str], labels: &[u32], folds: usize, seed: [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::{Row, as_rows};
 
     #[test]
     fn pairs_that_share_a_text_share_a_fold() {
-        let texts: Vec<String> =
-            (0..60).map(|i| crate::row::pair(&format!("picture {}", i / 3), &format!("caption {i}"))).collect();
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let texts: Vec<Row> =
+            (0..60).map(|i| Row::pair(&format!("picture {}", i / 3), &format!("caption {i}"))).collect();
+        let texts = as_rows(&texts);
         let folds = assign_folds(&texts, &[0; 60], 4, [1, 0]);
         assert!(folds.chunks(3).all(|of_picture| of_picture.iter().all(|fold| *fold == of_picture[0])), "{folds:?}");
         assert!((0..4).all(|fold| folds.contains(&fold)));
@@ -65,7 +67,7 @@ mod tests {
     #[test]
     fn equal_texts_share_a_fold_and_labels_are_spread() {
         let texts: Vec<String> = (0..40).map(|i| format!("Text  number {}", i % 30)).collect();
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let texts = as_rows(&texts);
         let labels: Vec<u32> = (0..40).map(|i| u32::from(i % 30 >= 20)).collect();
         let folds = assign_folds(&texts, &labels, 5, [1, 0]);
         for row in 0..10 {
@@ -79,7 +81,7 @@ mod tests {
         }
         assert_ne!(folds, assign_folds(&texts, &labels, 5, [2, 0]));
         assert_ne!(folds, assign_folds(&texts, &labels, 5, [1, 1]));
-        let reversed: Vec<&str> = texts.iter().rev().copied().collect();
+        let reversed: Vec<RowRef<'_>> = texts.iter().rev().copied().collect();
         let labels: Vec<u32> = labels.iter().rev().copied().collect();
         let mut found = assign_folds(&reversed, &labels, 5, [1, 0]);
         found.reverse();

@@ -101,7 +101,7 @@ mod tests {
     }
 
     fn data(truth: Vec<Vec<u32>>) -> TrainingData<Vec<u32>> {
-        let texts = vec![String::new(); truth.len()];
+        let texts = vec!["".into(); truth.len()];
         let labels = (0..LABELS).map(|label| label.to_string()).collect();
         TrainingData { labels, valid: Rows { texts, labels: truth, weights: None }, ..TrainingData::default() }
     }

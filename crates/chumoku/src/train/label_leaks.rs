@@ -3,7 +3,7 @@
 use crate::feature_columns::{ColumnValue, FeatureColumn};
 use crate::lang::wording::quote;
 use crate::ngram::NgramTarget;
-use crate::row;
+use crate::row::{AsRow, Row};
 use crate::{sorting, tr};
 use std::collections::HashMap;
 
@@ -18,17 +18,13 @@ const NUM_BINS: usize = 40;
 const MIN_BIN_ROWS: usize = 5;
 
 /// Warns about columns that determine the answer of nearly all rows on their own.
-pub(crate) fn label_leak_notes<A: NgramTarget>(
-    columns: &[FeatureColumn],
-    rows: &[String],
-    answers: &[A],
-) -> Vec<String> {
+pub(crate) fn label_leak_notes<A: NgramTarget>(columns: &[FeatureColumn], rows: &[Row], answers: &[A]) -> Vec<String> {
     if rows.len() < MIN_ROWS {
         return Vec::new();
     }
     let guessed = majority_accuracy_by_group(std::iter::repeat_n(0, rows.len()), answers);
     let warning = |(at, column): (usize, &FeatureColumn)| {
-        let found: Vec<&str> = rows.iter().map(|row| row::column_value(row, at)).collect();
+        let found: Vec<&str> = rows.iter().map(|row| row.as_row().value(at)).collect();
         let right = correct_share(column, &found, answers)?;
         let (name, percent) = (quote(&column.name), 100.0 * right);
         (right >= MIN_ACCURACY && right >= guessed + MIN_GAIN).then(|| {

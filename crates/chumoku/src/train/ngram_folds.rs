@@ -8,6 +8,7 @@ use crate::Result;
 use crate::ngram::{NgramConfig, NgramData, NgramModel, WarmStart};
 use crate::prediction::abstention::AbstentionCalibration;
 use crate::prediction::decision_rule::DecisionRule;
+use crate::row::AsRow;
 use crate::scoring::select_weights;
 use chumoku_nn::probability::log_softmax;
 use std::cell::RefCell;
@@ -65,7 +66,7 @@ impl NgramCrossValidation {
         let mut log_p: Vec<LogP> = vec![vec![Vec::new(); rows]; config.c_grid.len()];
         let mut known = vec![0.0; rows];
         for [learned, held_out_rows] in splits(data, FOLDS, options.seed) {
-            let texts = |rows: &[usize]| rows.iter().map(|&row| data.train.texts[row].as_str()).collect::<Vec<_>>();
+            let texts = |rows: &[usize]| rows.iter().map(|&row| data.train.texts[row].as_row()).collect::<Vec<_>>();
             let labels: Vec<u32> = learned.iter().map(|&row| data.train.labels[row]).collect();
             let weights = select_weights(counts.as_deref(), &learned);
             let (learned, held_out) = (texts(&learned), texts(&held_out_rows));
@@ -87,7 +88,7 @@ impl NgramCrossValidation {
                 let of_rows = held_out_rows.iter().zip(logits.chunks_exact(classes)).zip(&held_out);
                 for ((&row, logits), text) in of_rows {
                     log_p[row] = log_softmax(logits);
-                    known[row] = model.known_share(text);
+                    known[row] = model.known_share(*text);
                 }
             }
         }

@@ -4,6 +4,7 @@
 
 use super::TrainOptions;
 use crate::lang::lang;
+use crate::row::{AsRow, Row};
 use crate::tr;
 
 /// Test accuracies on one data set, in %: n-grams, default, and default with a pretrained encoder.
@@ -38,9 +39,10 @@ pub(super) fn error_reduction(before: f64, after: f64) -> f64 {
 }
 
 /// Suggests a small encoder for these texts: an English one for Latin letters, otherwise a multilingual one.
-pub(super) fn suggested_encoder(texts: &[String]) -> &'static str {
+pub(super) fn suggested_encoder(texts: &[Row]) -> &'static str {
     const READ: usize = 1000;
-    let is_foreign = |text: &&String| text.chars().any(|c| c as u32 >= 0x370 && c.is_alphabetic());
+    let is_foreign = |c: char| c as u32 >= 0x370 && c.is_alphabetic();
+    let is_foreign = |row: &&Row| row.as_row().joined().any(|part| part.contains(is_foreign));
     let foreign = texts.iter().take(READ).filter(is_foreign).count();
     match 20 * foreign > texts.len().min(READ) {
         true => "multilingual-e5-small",
@@ -50,7 +52,7 @@ pub(super) fn suggested_encoder(texts: &[String]) -> &'static str {
 
 /// Describes the likely gain of a pretrained encoder, given the share of wrong answers. `None` if the gain is too small
 /// to mention.
-fn encoder_gain_sentence(wrong: f64, texts: &[String]) -> Option<String> {
+fn encoder_gain_sentence(wrong: f64, texts: &[Row]) -> Option<String> {
     const LEAST_POINTS: f64 = 0.5;
     let shares = range(|set| error_reduction(set.scratch, set.pretrained));
     let [least, most] = shares.map(|share| 100.0 * wrong * share);
@@ -66,7 +68,7 @@ fn encoder_gain_sentence(wrong: f64, texts: &[String]) -> Option<String> {
 }
 
 /// Adds the likely gain of a pretrained encoder to the advice, unless the run started from one.
-pub(super) fn add_encoder_advice(advice: String, (options, wrong): (&TrainOptions, f64), texts: &[String]) -> String {
+pub(super) fn add_encoder_advice(advice: String, (options, wrong): (&TrainOptions, f64), texts: &[Row]) -> String {
     let points = options.from.is_none().then(|| encoder_gain_sentence(wrong, texts)).flatten();
     match points {
         Some(points) => advice + lang().pick(" ", "") + &points,
@@ -87,12 +89,12 @@ mod tests {
                 assert!(readme.contains(&format!("{figure:.1}")), "{figure}");
             }
         }
-        let english = ["A plain text.".to_owned()];
+        let english = ["A plain text.".into()];
         let sentence = encoder_gain_sentence(0.2, &english).unwrap();
         // 1.5 of 7.7 points on imdb, 5.8 of 9.1 on trec.
         assert!(sentence.contains("all-MiniLM-L6-v2") && sentence.contains("19 to 64 %"), "{sentence}");
         assert!(sentence.contains("here 3.9 to 12.7 points: --from FOLDER"), "{sentence}");
-        assert!(encoder_gain_sentence(0.2, &["日本語".to_owned()]).unwrap().contains("multilingual-e5-small"));
+        assert!(encoder_gain_sentence(0.2, &["日本語".into()]).unwrap().contains("multilingual-e5-small"));
         assert_eq!(encoder_gain_sentence(0.005, &english), None);
     }
 }

@@ -3,6 +3,7 @@
 use super::replay_target::ReplayTarget;
 use super::{BaseModel, NEW_TEST, NEW_VALID, SourceData, TrainingData};
 use crate::Result;
+use crate::row::RowRef;
 use std::path::Path;
 
 /// The data to continue training on: old rows, replayed with new ones.
@@ -14,7 +15,7 @@ pub trait ReplayData: Sized {
     fn path(file: &Self::File) -> &Path;
 
     /// The texts of the rows of a file.
-    fn texts(file: &Self::File) -> Vec<&str>;
+    fn texts(file: &Self::File) -> Vec<RowRef<'_>>;
 
     /// Checks that the answers of two files have the same form.
     ///
@@ -55,7 +56,7 @@ pub trait ReplayData: Sized {
     fn sha256(&self) -> String;
 
     /// The texts of new held-out rows.
-    fn new_held_out_texts(&self) -> Vec<&str>;
+    fn new_held_out_texts(&self) -> Vec<RowRef<'_>>;
 
     /// The notes for the report.
     fn notes(&mut self) -> &mut Vec<String>;
@@ -73,7 +74,7 @@ impl<A: ReplayTarget> ReplayData for TrainingData<A> {
         A::path(file)
     }
 
-    fn texts(file: &A::File) -> Vec<&str> {
+    fn texts(file: &A::File) -> Vec<RowRef<'_>> {
         A::texts(file)
     }
 
@@ -105,7 +106,7 @@ impl<A: ReplayTarget> ReplayData for TrainingData<A> {
         self.fingerprint()
     }
 
-    fn new_held_out_texts(&self) -> Vec<&str> {
+    fn new_held_out_texts(&self) -> Vec<RowRef<'_>> {
         let compared = self.continued.iter().flat_map(|further| new_rows(&further.compared));
         compared.flat_map(|rows| rows.texts()).collect()
     }

@@ -11,9 +11,10 @@ use crate::lang::lang;
 use crate::ngram::NgramTarget;
 use crate::prediction::Prediction;
 use crate::prediction::target::PredictionTarget;
+use crate::row::{AsRow, RowRef};
 use crate::scoring::{RatioTerms, Rows, accuracy_gain, argmax, ratio_gain};
 use crate::text_models::predictor::Predictor;
-use crate::{Error, Result, row, tr};
+use crate::{Error, Result, tr};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
@@ -32,7 +33,7 @@ pub trait ReplayTarget: NgramTarget + PartialEq {
     fn path(file: &Self::File) -> &Path;
 
     /// The texts of the rows of a file.
-    fn texts(file: &Self::File) -> Vec<&str>;
+    fn texts(file: &Self::File) -> Vec<RowRef<'_>>;
 
     /// The distinct labels of a file. Empty for numbers.
     fn labels(file: &Self::File) -> Vec<String>;
@@ -125,8 +126,8 @@ impl ReplayTarget for u32 {
         &file.path
     }
 
-    fn texts(file: &Dataset) -> Vec<&str> {
-        file.examples.iter().map(|example| example.text.as_str()).collect()
+    fn texts(file: &Dataset) -> Vec<RowRef<'_>> {
+        file.examples.iter().map(|example| example.text.as_row()).collect()
     }
 
     fn labels(file: &Dataset) -> Vec<String> {
@@ -134,7 +135,7 @@ impl ReplayTarget for u32 {
     }
 
     fn place_of(file: &Dataset, column: usize, cell: &str) -> Option<SourceLocation> {
-        let has = |example: &Example| row::column_values(&example.text).nth(column) == Some(cell);
+        let has = |example: &Example| example.text.as_row().values().nth(column) == Some(cell);
         file.examples.iter().position(has).map(|row| file.location(row))
     }
 
@@ -192,8 +193,8 @@ impl ReplayTarget for Vec<u32> {
         &file.path
     }
 
-    fn texts(file: &MultiLabelDataset) -> Vec<&str> {
-        file.examples.iter().map(|example| example.text.as_str()).collect()
+    fn texts(file: &MultiLabelDataset) -> Vec<RowRef<'_>> {
+        file.examples.iter().map(|example| example.text.as_row()).collect()
     }
 
     fn labels(file: &MultiLabelDataset) -> Vec<String> {
@@ -201,7 +202,7 @@ impl ReplayTarget for Vec<u32> {
     }
 
     fn place_of(file: &MultiLabelDataset, column: usize, cell: &str) -> Option<SourceLocation> {
-        let has = |example: &MultiLabelExample| row::column_values(&example.text).nth(column) == Some(cell);
+        let has = |example: &MultiLabelExample| example.text.as_row().values().nth(column) == Some(cell);
         file.examples.iter().position(has).map(|row| file.location(row))
     }
 
@@ -293,8 +294,8 @@ impl ReplayTarget for NumberLabel {
         &file.path
     }
 
-    fn texts(file: &ScoreDataset) -> Vec<&str> {
-        file.examples.iter().map(|example| example.text.as_str()).collect()
+    fn texts(file: &ScoreDataset) -> Vec<RowRef<'_>> {
+        file.examples.iter().map(|example| example.text.as_row()).collect()
     }
 
     fn labels(_file: &ScoreDataset) -> Vec<String> {
@@ -302,7 +303,7 @@ impl ReplayTarget for NumberLabel {
     }
 
     fn place_of(file: &ScoreDataset, column: usize, cell: &str) -> Option<SourceLocation> {
-        let has = |example: &ScoreExample| row::column_values(&example.text).nth(column) == Some(cell);
+        let has = |example: &ScoreExample| example.text.as_row().values().nth(column) == Some(cell);
         file.examples.iter().position(has).map(|row| file.location(row))
     }
 
@@ -426,7 +427,7 @@ mod tests {
     use super::*;
 
     fn rows<A>(texts: &[&str], labels: Vec<A>) -> Rows<A> {
-        Rows { texts: texts.iter().map(|text| (*text).to_owned()).collect(), labels, weights: None }
+        Rows { texts: texts.iter().map(|text| (*text).into()).collect(), labels, weights: None }
     }
 
     fn names(names: &[&str]) -> Vec<String> {
@@ -437,7 +438,8 @@ mod tests {
     fn converting_classes_and_labels_keeps_their_rows() {
         let (old, all, scale) = (names(&["b", "d"]), names(&["a", "b", "c", "d"]), NumberScale::default());
         let found = u32::convert(&rows(&["x", "y"], vec![1, 0]), &old, (&all, &scale));
-        assert_eq!((found.texts, found.labels), (names(&["x", "y"]), vec![3, 1]));
+        assert_eq!(found.texts, ["x", "y"]);
+        assert_eq!(found.labels, [3, 1]);
         let found = Vec::<u32>::convert(&rows(&["x", "y"], vec![vec![0, 1], vec![]]), &old, (&all, &scale));
         assert_eq!(found.labels, [vec![1, 3], vec![]]);
         let data = TrainingData::<u32> { labels: all, ..TrainingData::default() };

@@ -84,6 +84,7 @@ mod tests {
     use super::super::{Training, TrainingData, train_ngram_classifier};
     use super::*;
     use crate::data::{ReadOptions, load_labeled};
+    use crate::row::Row;
     use crate::scoring::Rows;
 
     #[test]
@@ -109,7 +110,7 @@ mod tests {
     #[test]
     fn only_the_fingerprint_of_a_run_includes_weights() {
         let of = |weights: Option<Vec<f32>>| {
-            let texts = vec!["a".to_owned(), "b".to_owned()];
+            let texts = vec!["a".into(), "b".into()];
             let train = Rows { texts, labels: vec![0, 1], weights };
             TrainingData::<u32> { train, ..TrainingData::default() }
         };
@@ -134,7 +135,7 @@ mod tests {
     #[test]
     fn training_checks_the_weights_of_all_rows() {
         let rows = |weights: &[f32]| Rows {
-            texts: ["a good text", "a bad text", "good again", "bad again"].map(str::to_owned).to_vec(),
+            texts: ["a good text", "a bad text", "good again", "bad again"].map(Row::from).to_vec(),
             labels: vec![0, 1, 0, 1],
             weights: Some(weights.to_vec()),
         };

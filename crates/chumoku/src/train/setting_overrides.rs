@@ -423,6 +423,7 @@ impl SettingOverrides {
 mod tests {
     use super::super::{DataShape, Rows};
     use super::*;
+    use crate::row::Row;
 
     #[test]
     fn settings_survive_formatting_and_parsing() {
@@ -432,7 +433,7 @@ mod tests {
         assert_eq!(adjusted.to_string(), text);
         assert_eq!(adjusted.for_member(true).to_string(), "words=2,inside-words=2-6,min-texts=3,relevance=0.75,c=8");
         assert_eq!("".parse::<SettingOverrides>().unwrap(), SettingOverrides::default());
-        let of = |settings: &str, text: String| {
+        let of = |settings: &str, text: Row| {
             let rows = Rows { texts: vec![text], labels: vec![0], weights: None };
             let data: TrainingData = TrainingData { train: rows, ..TrainingData::default() };
             settings.parse::<SettingOverrides>().unwrap().ngram_config(&data)
@@ -441,7 +442,7 @@ mod tests {
         // Unset settings keep their defaults, which differ for pairs.
         assert_eq!(of("", "a text".into()), NgramConfig::default());
         let of_pairs =
-            ["", "characters=5", "relevance=0.75"].map(|settings| of(settings, crate::row::pair("a text", "another")));
+            ["", "characters=5", "relevance=0.75"].map(|settings| of(settings, Row::pair("a text", "another")));
         assert_eq!(
             of_pairs.map(|config| (config.scheme.characters, config.relevance)),
             [(3, 0.0), (5, 0.0), (3, 0.75)]

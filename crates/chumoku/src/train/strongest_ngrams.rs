@@ -3,6 +3,7 @@
 use super::TrainingData;
 use crate::lang::{escape_markdown, sanitize};
 use crate::ngram::{NgramModel, NgramTarget, label_ids_of};
+use crate::row::{AsRow, Row, RowRef};
 use crate::{stages, tr};
 use serde_json::{Map, Value, json};
 
@@ -20,14 +21,14 @@ pub(super) fn strongest_ngrams<A: NgramTarget>(model: Option<&NgramModel>, data:
     })
 }
 
-fn by_class(model: &NgramModel, labels: &[String], texts: &[String], answers: &[&[u32]]) -> Value {
+fn by_class(model: &NgramModel, labels: &[String], texts: &[Row], answers: &[&[u32]]) -> Value {
     let _stage = stages::begin(stages::REPORT);
     let of_class = |found: Vec<(String, f32)>| -> Value {
         found.into_iter().map(|(ngram, strength)| json!({ "ngram": ngram, "strength": strength })).collect()
     };
     let step = texts.len().div_ceil(MAX_TEXTS).max(1);
-    let (texts, answers): (Vec<&str>, Vec<&[u32]>) =
-        texts.iter().map(String::as_str).zip(answers.iter().copied()).step_by(step).unzip();
+    let (texts, answers): (Vec<RowRef<'_>>, Vec<&[u32]>) =
+        texts.iter().map(AsRow::as_row).zip(answers.iter().copied()).step_by(step).unzip();
     let all = model.strongest_ngrams(&texts, &answers, NGRAMS_PER_CLASS).into_iter().map(of_class);
     Value::Object(labels.iter().cloned().zip(all).collect::<Map<_, _>>())
 }

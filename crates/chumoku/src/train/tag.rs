@@ -20,6 +20,7 @@ use crate::crf::{Corpus, Crf, CrfSentence, CrfTrainer, MemberEmissions, TagSchem
 use crate::data::{self, Example, Span, SpanDataset, SpanExample, SpanUnit};
 use crate::lang::wording::quote;
 use crate::model_folder::TRAINED_ON;
+use crate::row::AsRow;
 use crate::scoring::SpanScores;
 use crate::text_models::tagger::{TaggerConfig, TextTagger, units_of_row};
 use crate::text_models::tagger_network::TaggerNetwork;
@@ -76,7 +77,8 @@ impl TaggerData {
         for other in [valid, test].into_iter().flatten() {
             other.check_known_labels(&labels)?;
         }
-        let plain = |row: &SpanExample| Example { text: row.text.clone(), label: String::new(), line: row.line };
+        let plain =
+            |row: &SpanExample| Example { text: row.text.as_str().into(), label: String::new(), line: row.line };
         let rows: Vec<Example> = train.examples.iter().map(plain).collect();
         let share = |given: Option<&SpanDataset>| if given.is_some() { 0.0 } else { 0.1 };
         let split = data::split(&rows, 0, share(valid), share(test));
@@ -290,7 +292,7 @@ pub fn train_tagger(data: &TaggerData, mut training: Training<'_>) -> Result<Tag
     }
     drop(reporting);
     let mut files = model.files()?;
-    let texts: Vec<&str> = data.train.iter().chain(&data.valid).map(|row| row.text.as_str()).collect();
+    let texts: Vec<_> = data.train.iter().chain(&data.valid).map(|row| row.text.as_row()).collect();
     let known = data.continued.as_ref().map(|further| further.base.training_texts.clone()).unwrap_or_default();
     files.push((TRAINED_ON, known.with(&texts).to_bytes()));
     let of_network = of_network.as_ref().map(|(plan, ended)| (plan, ended));

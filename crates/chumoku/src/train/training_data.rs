@@ -14,8 +14,9 @@ use crate::lang::lang;
 use crate::lang::wording::{format_count, list_names};
 use crate::ngram::NgramTarget;
 use crate::prediction::decision_rule::Optimize;
+use crate::row::{AsRow, Row};
 use crate::scoring::{Rows, select_weights};
-use crate::{row, tr};
+use crate::tr;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
@@ -79,7 +80,7 @@ impl<A> Default for TrainingData<A> {
 impl<A> TrainingData<A> {
     /// Returns `true` if the texts are [pairs](crate::row).
     pub fn reads_pairs(&self) -> bool {
-        !self.train.texts.is_empty() && self.train.texts.iter().all(|text| row::is_pair(text))
+        !self.train.texts.is_empty() && self.train.texts.iter().all(|row| row.as_row().is_pair())
     }
 
     /// Checks that all rows are pairs or all are single texts.
@@ -94,7 +95,7 @@ impl<A> TrainingData<A> {
         };
         let names = [tr!("validation", "検証"), tr!("test", "テスト")];
         for (name, rows) in names.into_iter().zip([&self.valid, &self.test]) {
-            if rows.texts.iter().any(|text| row::is_pair(text) != reads_pairs) {
+            if rows.texts.iter().any(|row| row.as_row().is_pair() != reads_pairs) {
                 let [expected, found] = [kind(reads_pairs), kind(!reads_pairs)];
                 return Err(crate::Error::Setting(tr!(
                     "{name} rows: expected {expected}, as the training rows have, found {found}; name the columns with --text",
@@ -130,7 +131,7 @@ fn conflict_notes(found: &LabelConflicts, one: &str) -> Vec<String> {
         return Vec::new();
     }
     let example = found.examples.first().map(|(text, labels)| {
-        let text: String = row::display(text).chars().take(40).collect();
+        let text: String = text.as_row().display().chars().take(40).collect();
         let labels = labels.join(lang().pick(" and ", "、"));
         tr!(", e.g. “{text}” as {labels}", "（例: “{text}” に {labels}）")
     });
@@ -160,7 +161,7 @@ fn shared_text_notes(
         let (other, place_of_other) = other?;
         let shared = data::shared_texts(train, &other);
         let example = shared.examples.first().map(|shared| {
-            let text: String = row::display(&shared.text).chars().take(40).collect();
+            let text: String = shared.text.as_row().display().chars().take(40).collect();
             let (a, b) = (place(shared.rows[0]), place_of_other(shared.rows[1]));
             tr!(", e.g. “{text}” ({a} and {b})", "（例: “{text}”、{a} と {b}）")
         });
@@ -192,7 +193,7 @@ impl TrainingData {
         let mut data = TrainingData::split_files(train, [valid, test], labels)?;
         data.notes.extend(untested_classes_note(&data.test, &data.labels));
         let place_of = |column: usize, cell: &str| {
-            let has = |example: &Example| row::column_values(&example.text).nth(column) == Some(cell);
+            let has = |example: &Example| example.text.as_row().values().nth(column) == Some(cell);
             train.examples.iter().position(has).map(|row| train.location(row))
         };
         data.with_columns(&train.features, &place_of)
@@ -273,7 +274,7 @@ impl TrainingData<Vec<u32>> {
         train.check_trainable()?;
         let data = TrainingData::split_label_sets(train, [valid, test], train.labels())?;
         let place_of = |column: usize, cell: &str| {
-            let has = |example: &MultiLabelExample| row::column_values(&example.text).nth(column) == Some(cell);
+            let has = |example: &MultiLabelExample| example.text.as_row().values().nth(column) == Some(cell);
             train.examples.iter().position(has).map(|row| train.location(row))
         };
         data.with_columns(&train.features, &place_of)
@@ -340,7 +341,7 @@ impl TrainingData<NumberLabel> {
         train.check_trainable()?;
         let data = TrainingData::split_scores(train, [valid, test])?;
         let place_of = |column: usize, cell: &str| {
-            let has = |example: &ScoreExample| row::column_values(&example.text).nth(column) == Some(cell);
+            let has = |example: &ScoreExample| example.text.as_row().values().nth(column) == Some(cell);
             train.examples.iter().position(has).map(|row| train.location(row))
         };
         data.with_columns(&train.features, &place_of)
@@ -398,8 +399,7 @@ impl<A: NgramTarget> TrainingData<A> {
         metrics: &mut Value,
         score: impl FnOnce(&Rows<A>) -> crate::Result<Value>,
     ) -> crate::Result<()> {
-        let seen: HashSet<String> =
-            self.train.texts.iter().chain(&self.valid.texts).map(|text| data::normalize(text)).collect();
+        let seen: HashSet<Row> = self.train.texts.iter().chain(&self.valid.texts).map(data::normalize).collect();
         let is_unseen = |row: &usize| !seen.contains(&data::normalize(&self.test.texts[*row]));
         let unseen = self.test.select(&(0..self.test.len()).filter(is_unseen).collect::<Vec<_>>());
         if unseen.len() == self.test.len() {
@@ -467,8 +467,8 @@ impl<A: NgramTarget> TrainingData<A> {
         for rows in [&self.train, &self.valid, &self.test] {
             hash.update((rows.len() as u64).to_le_bytes());
             for (text, answer) in rows.texts.iter().zip(&rows.labels) {
-                hash.update((text.len() as u64).to_le_bytes());
-                hash.update(text);
+                hash.update((text.as_row().joined_len() as u64).to_le_bytes());
+                text.as_row().joined().for_each(|part| hash.update(part));
                 if A::IS_SET {
                     hash.update((answer.label_ids().len() as u64).to_le_bytes());
                 }

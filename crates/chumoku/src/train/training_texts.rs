@@ -7,6 +7,7 @@
 use crate::Result;
 use crate::data::normalize;
 use crate::model_folder::{EntryType, Snapshot, TRAINED_ON, current_path, model_file_error, read_file, with_snapshot};
+use crate::row::{AsRow, RowRef};
 use chumoku_kernels::parallel;
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -18,16 +19,18 @@ pub struct TrainingTexts {
     hashes: Vec<u64>,
 }
 
-fn text_hash(text: &str) -> u64 {
-    let digest: [u8; 32] = Sha256::digest(normalize(text)).into();
+fn text_hash(row: RowRef<'_>) -> u64 {
+    let mut hasher = Sha256::new();
+    normalize(row).as_row().joined().for_each(|part| hasher.update(part));
+    let digest: [u8; 32] = hasher.finalize().into();
     let (first, _) = digest.split_at(8);
     u64::from_le_bytes(first.try_into().expect("eight bytes"))
 }
 
 impl TrainingTexts {
     /// Hashes texts.
-    pub(crate) fn from_texts(texts: &[&str]) -> TrainingTexts {
-        let mut hashes: Vec<u64> = parallel::map(texts, |text| text_hash(text));
+    pub(crate) fn from_texts(texts: &[RowRef<'_>]) -> TrainingTexts {
+        let mut hashes: Vec<u64> = parallel::map(texts, |text| text_hash(*text));
         hashes.sort_unstable();
         hashes.dedup();
         TrainingTexts { hashes }
@@ -35,7 +38,7 @@ impl TrainingTexts {
 
     /// Adds texts.
     #[must_use]
-    pub fn with(self, texts: &[&str]) -> TrainingTexts {
+    pub fn with(self, texts: &[RowRef<'_>]) -> TrainingTexts {
         let mut hashes = [self.hashes, TrainingTexts::from_texts(texts).hashes].concat();
         hashes.sort_unstable();
         hashes.dedup();
@@ -43,8 +46,8 @@ impl TrainingTexts {
     }
 
     /// Returns how many of `texts` are among them.
-    pub fn count(&self, texts: &[&str]) -> usize {
-        parallel::map(texts, |text| self.hashes.binary_search(&text_hash(text)).is_ok())
+    pub fn count(&self, texts: &[RowRef<'_>]) -> usize {
+        parallel::map(texts, |text| self.hashes.binary_search(&text_hash(*text)).is_ok())
             .into_iter()
             .filter(|&is_known| is_known)
             .count()
@@ -89,9 +92,9 @@ mod tests {
 
     #[test]
     fn texts_match_regardless_of_case_and_white_space() {
-        let texts = TrainingTexts::from_texts(&["A fine  day.", "a fine day.", "二度と行きません。"]);
+        let texts = TrainingTexts::from_texts(&["A fine  day.", "a fine day.", "二度と行きません。"].map(str::as_row));
         assert_eq!(texts.hashes.len(), 2);
-        assert_eq!(texts.count(&["a FINE day. ", "another day", "二度と行きません。"]), 2);
+        assert_eq!(texts.count(&["a FINE day. ", "another day", "二度と行きません。"].map(str::as_row)), 2);
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(TrainingTexts::load(folder.path()).unwrap(), None);
         std::fs::write(folder.path().join(TRAINED_ON), texts.to_bytes()).unwrap();

@@ -2,6 +2,7 @@
 //! process, so the check runs in its own.
 
 use chumoku::nn::{BackboneKind, PositionKind};
+use chumoku::row::AsRow;
 use chumoku::train::{Rows, TrainEvent, Training, TrainingData, train};
 use chumoku::{RecurrentCell, builtin};
 
@@ -9,7 +10,7 @@ use chumoku::{RecurrentCell, builtin};
 fn reviews(rows: usize, copies: usize) -> TrainingData {
     let data = builtin::reviews();
     let part = |part: &Rows, rows: usize| {
-        let texts = part.texts.iter().map(|text| format!("{text} ").repeat(copies));
+        let texts = part.texts.iter().map(|row| format!("{} ", row.as_row().text()).repeat(copies).into());
         Rows {
             texts: texts.take(rows).collect(),
             labels: part.labels.iter().copied().take(rows).collect(),

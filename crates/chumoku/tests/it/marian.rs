@@ -6,6 +6,7 @@ use chumoku::models::TranslationBatch;
 use chumoku::nn::Mode;
 use chumoku::params::Params;
 use chumoku::pretrained::TranslatorCheckpoint;
+use chumoku::row::AsRow;
 use chumoku::text::TextTokenizer;
 use chumoku::{ModelKind, Precision, TextTranslator, TranslateOptions};
 use ndarray::Array2;
@@ -395,7 +396,7 @@ fn a_published_folder_translates_like_one_with_tokenizer_json() {
     let without = model.explain_with_steps("t5 t9 t30", Some("t7 t8"), "golden", &InnerSteps::NONE).unwrap();
     assert_eq!(without, chumoku::explain::Alignment { lens: None, ..explained });
     // A wrong alignment is refused before the translation is looked at, which is too long.
-    let steps = InnerSteps { patch: Some("t5 t8 t30"), aligned: Some(&[[99, 0]]), ..InnerSteps::default() };
+    let steps = InnerSteps { patch: Some("t5 t8 t30".as_row()), aligned: Some(&[[99, 0]]), ..InnerSteps::default() };
     let refused = model.explain_with_steps("t5 t9 t30", Some(&"t7 ".repeat(99)), "golden", &steps).unwrap_err();
     assert!(refused.to_string().contains("align: "), "{refused}");
     let error = model.save(&folder.path().join("new")).unwrap_err().to_string();

@@ -5,6 +5,7 @@ use chumoku::explain::{AttributionMethod, InnerSteps};
 use chumoku::nn::{Mode, Offsets, Tokens};
 use chumoku::params::Params;
 use chumoku::pretrained::{DecoderCheckpoint, EncoderCheckpoint};
+use chumoku::row::AsRow;
 use chumoku::sampling::Sampling;
 use chumoku::{ChatMessage, EmbedOptions, Precision, StopReason, TextClassifier, TextEmbedder, TextGenerator};
 use chumoku_nn::pretrained::TensorSource;
@@ -216,12 +217,13 @@ fn a_wrong_alignment_is_refused_before_a_classifier_explains() {
         let found = model.explain_label("t5 t9 t3", "m", requested, steps, &mut |done, _| left_out = done);
         (found, std::mem::take(&mut left_out))
     };
-    let steps = InnerSteps { patch: Some("t5 t8 t3"), ..InnerSteps::default() };
+    let steps = InnerSteps { patch: Some("t5 t8 t3".as_row()), ..InnerSteps::default() };
     let (refused, left_out) = explain(&InnerSteps { aligned: Some(&[[99, 0]]), ..steps });
     assert!(refused.unwrap_err().to_string().contains("align: ") && left_out == 0, "{left_out}");
     let (found, left_out) = explain(&steps);
     let found = found.unwrap();
-    assert_eq!((found.patching.as_ref().map(|patching| patching.other.as_str()), left_out), (Some("t5 t8 t3"), 3));
+    assert!(found.patching.is_some_and(|patching| patching.other == "t5 t8 t3"));
+    assert_eq!(left_out, 3);
     assert_eq!(found.lens.unwrap().depths.len(), found.layers + 1);
     let (without, _) = explain(&InnerSteps::NONE);
     let without = without.unwrap();

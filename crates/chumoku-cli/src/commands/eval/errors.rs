@@ -1,6 +1,7 @@
 //! A CSV table of rows that a model predicts wrongly.
 
 use chumoku::data::{Example, Format, OutputFormat, Record, RecordWriter, TableLayout, escape_formula};
+use chumoku::row::AsRow;
 use chumoku::{Prediction, sorting};
 use serde_json::Value;
 
@@ -24,7 +25,7 @@ pub(super) fn to_csv(examples: &[Example], predictions: &[Prediction], labels: &
         let of_label = of_label.map_or(String::new(), |label| format!("{:.4}", prediction.probabilities[label]));
         let fields = vec![
             example.line.to_string(),
-            escape_formula(&chumoku::row::display(&example.text)),
+            escape_formula(&example.text.as_row().display()),
             escape_formula(&example.label),
             escape_formula(&labels[prediction.class()]),
             format!("{:.4}", sure(prediction)),

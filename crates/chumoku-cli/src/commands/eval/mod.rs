@@ -26,6 +26,7 @@ use crate::{ExitCode, UsageError, threads};
 use chumoku::answers::{PredictOptions, load_predictor};
 use chumoku::data::{Dataset, ReadOptions, format_thousands};
 use chumoku::lang::lang;
+use chumoku::row::{AsRow, RowRef};
 use chumoku::train::{LanguageScores, Scores, TrainingTexts, TranslationScores, network_name};
 use chumoku::{FeatureColumn, ModelKind, Prediction, Predictor, TranslateOptions, UnreadableValues, tr};
 use serde_json::json;
@@ -91,13 +92,13 @@ fn write_errors_and_curve(
     args: &EvalArgs,
     dataset: &Dataset,
     labels: &[String],
-    predict: impl FnOnce(&[&str]) -> chumoku::Result<Vec<Prediction>>,
+    predict: impl FnOnce(&[RowRef<'_>]) -> chumoku::Result<Vec<Prediction>>,
 ) -> anyhow::Result<OutputFiles> {
     let mut outcome = OutputFiles::default();
     if args.errors.is_none() && !args.pictures.is_any_given() {
         return Ok(outcome);
     }
-    let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
+    let texts: Vec<RowRef<'_>> = dataset.examples.iter().map(|example| example.text.as_row()).collect();
     let predictions = predict(&texts)?;
     if let Some(path) = &args.errors {
         outcome.write(path, || errors::to_csv(&dataset.examples, &predictions, labels));
@@ -172,7 +173,7 @@ fn read_options_with_columns(
 }
 
 /// Reports values of feature columns that could not be read.
-fn report_unread_values(columns: &[FeatureColumn], rows: &[&str]) {
+fn report_unread_values(columns: &[FeatureColumn], rows: &[RowRef<'_>]) {
     let mut unread = UnreadableValues::new(columns);
     unread.count(rows);
     columns::report_unread(&unread);
@@ -191,8 +192,8 @@ fn load_labelled_rows(
     if let Some(tree) = model.hierarchy() {
         dataset.examples.iter_mut().for_each(|example| example.label = tree.normalize_label(&example.label));
     }
-    let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
-    pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
+    let texts: Vec<RowRef<'_>> = dataset.examples.iter().map(|example| example.text.as_row()).collect();
+    pairs::check_rows(model.reads_pairs(), pairs::are_pairs(&texts))?;
     dataset.check_known_labels(labels)?;
     report_unread_values(columns, &texts);
     let overlap = report_training_overlap(training_texts, &texts);
@@ -227,8 +228,8 @@ fn eval_labels(
         let names = sets.examples.iter_mut().flat_map(|example| &mut example.labels);
         names.for_each(|label| *label = tree.normalize_label(label));
     }
-    let texts: Vec<&str> = sets.examples.iter().map(|example| example.text.as_str()).collect();
-    pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
+    let texts: Vec<RowRef<'_>> = sets.examples.iter().map(|example| example.text.as_row()).collect();
+    pairs::check_rows(model.reads_pairs(), pairs::are_pairs(&texts))?;
     sets.check_known_labels(model.labels())?;
     report_unread_values(columns, &texts);
     let overlap = report_training_overlap(training_texts, &texts);
@@ -264,8 +265,8 @@ fn eval_numbers(
     training_texts: Option<&TrainingTexts>,
 ) -> anyhow::Result<ExitCode> {
     let data = load_number_rows(&args.data, &read_options_with_columns(args, model.columns(), false)?)?;
-    let texts: Vec<&str> = data.examples.iter().map(|example| example.text.as_str()).collect();
-    pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
+    let texts: Vec<RowRef<'_>> = data.examples.iter().map(|example| example.text.as_row()).collect();
+    pairs::check_rows(model.reads_pairs(), pairs::are_pairs(&texts))?;
     report_unread_values(model.columns(), &texts);
     let overlap = report_training_overlap(training_texts, &texts);
     let (scores, points) = model.score_numbers(&data.examples, SEED)?;

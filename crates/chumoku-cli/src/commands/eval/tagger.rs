@@ -7,6 +7,7 @@ use crate::models::{load, load_with_training_texts, report_training_overlap};
 use crate::report::training::this_model;
 use crate::report::{paragraph, spans};
 use chumoku::TextTagger;
+use chumoku::row::AsRow;
 use serde_json::json;
 use std::io::{Write, stdout};
 
@@ -15,7 +16,7 @@ pub(super) fn eval(args: &EvalArgs, seed: u64) -> anyhow::Result<ExitCode> {
         load_with_training_texts(&args.model, || Ok(load::tagger(&args.model, args.precision)?))?;
     let data = load_span_rows(&args.data, &read_options(&args.reading, false)?)?;
     data.check_known_labels(model.labels())?;
-    let texts: Vec<&str> = data.examples.iter().map(|row| row.text.as_str()).collect();
+    let texts: Vec<_> = data.examples.iter().map(|row| row.text.as_row()).collect();
     let overlap = report_training_overlap(training_texts.as_ref(), &texts);
     let scores = model.score(&data.examples, seed)?;
     let mut out = stdout().lock();

@@ -5,7 +5,7 @@ use super::{alignment_figure, attention_flag, figure, layer_and_head_in, layer_a
 use crate::ExitCode;
 use crate::answers::stream::open_rows;
 use crate::args::{DataFormat, ExplainArgs, ExplainView};
-use crate::data::columns::{report_missing, required_columns, text_with_values};
+use crate::data::columns::{report_missing, required_columns, row_with_values};
 use crate::data::pairs;
 use crate::models::{load, model_name, require_attention};
 use crate::output::OutputPath;
@@ -14,6 +14,7 @@ use crate::progress::RowProgress;
 use anyhow::Context;
 use chumoku::data::DataError;
 use chumoku::explain::InnerSteps;
+use chumoku::row::{AsRow, Row, RowRef};
 use chumoku::{FeatureColumn, ModelKind, NgramClassifier, TextTagger, TextTranslator, tr};
 use chumoku_view::{Figure, Lang};
 use rayon::prelude::*;
@@ -33,7 +34,7 @@ fn read_texts(
     args: &ExplainArgs,
     input: &Path,
     (reads_pairs, columns): (bool, &[FeatureColumn]),
-) -> anyhow::Result<Vec<(u64, String)>> {
+) -> anyhow::Result<Vec<(u64, Row)>> {
     // A text file is a list of texts, not a table, even with commas in it.
     let is_list = input.extension().is_none_or(|extension| extension == "txt" || extension == "text");
     let is_list = is_list && args.reading.first_flag().is_none();
@@ -48,15 +49,17 @@ fn read_texts(
     let columns_of_text = source.columns().clone();
     let (mut texts, mut records) = (Vec::new(), source.records());
     while let Some((record, fault)) = records.next_with_fault()? {
-        let text = columns_of_text.row_text(&record);
+        let text = columns_of_text.row(&record);
         match fault {
-            _ if text.trim().is_empty() => continue,
+            _ if !text.as_row().is_pair() && text.as_row().text().trim().is_empty() => continue,
             Some(fault) => return Err(fault.into()),
             None => {}
         }
         let text = match is_list {
-            true => text_with_values(&pairs::from_line("--input", &text, reads_pairs)?, columns, &args.set)?,
-            false => text.into_owned(),
+            true => {
+                row_with_values(pairs::from_line("--input", text.as_row().text(), reads_pairs)?, columns, &args.set)?
+            }
+            false => text,
         };
         texts.push((record.line, text));
     }
@@ -118,23 +121,23 @@ pub(super) fn run(args: &ExplainArgs, input: &Path, lang: Lang) -> anyhow::Resul
             source,
         })?;
     }
-    let of_text = |text: &str| -> anyhow::Result<Figure> {
+    let of_text = |row: RowRef<'_>| -> anyhow::Result<Figure> {
         match &of {
             BatchModel::Network(model, place) => {
                 let (method, label) = (args.method, args.of_label.as_deref());
                 let explainer = Explainer { model, target: None, name: name.clone(), method, label };
-                let mut explanation = explainer.explain(text, &InnerSteps::NONE)?;
+                let mut explanation = explainer.explain(row, &InnerSteps::NONE)?;
                 if let (AttentionModel::Classifier(model), Some(ExplainView::Curves)) = (model, args.view) {
                     explanation.attribution.curves = Some(model.curves(&explanation)?);
                 }
                 figure(args, &explanation, *place, lang)
             }
             BatchModel::Ngrams(model) => {
-                figure(args, &model.explain_label(text, &name, args.of_label.as_deref())?, [0, 0], lang)
+                figure(args, &model.explain_label(row, &name, args.of_label.as_deref())?, [0, 0], lang)
             }
-            BatchModel::Tagger(model, place) => tagger::picture(args, (model, *place), text, lang),
+            BatchModel::Tagger(model, place) => tagger::picture(args, (model, *place), row.text(), lang),
             BatchModel::Translator(translator) => {
-                let alignment = translator.explain_with_steps(text, None, &name, &InnerSteps::NONE)?;
+                let alignment = translator.explain_with_steps(row.text(), None, &name, &InnerSteps::NONE)?;
                 let place = layer_and_head_in_alignment(&alignment, args)?;
                 alignment_figure(args, &alignment, place, lang)
             }
@@ -142,9 +145,9 @@ pub(super) fn run(args: &ExplainArgs, input: &Path, lang: Lang) -> anyhow::Resul
     };
     let digits = texts.len().to_string().len().max(3);
     let progress = Mutex::new(RowProgress::new());
-    let draw = |(index, (line, text)): (usize, &(u64, String))| -> anyhow::Result<()> {
+    let draw = |(index, (line, text)): (usize, &(u64, Row))| -> anyhow::Result<()> {
         let doing = || tr!("line {line} of {}", "{} の {line} 行目", input.display());
-        let scene = of_text(text).with_context(doing)?.scene();
+        let scene = of_text(text.as_row()).with_context(doing)?.scene();
         let place = |folder: &OutputPath, form: &str| folder.join(format!("{:0digits$}.{form}", index + 1));
         let mut outcome = OutputFiles::default();
         args.pictures.draw(&fonts, &scene, &mut outcome, place);

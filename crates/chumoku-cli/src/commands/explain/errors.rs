@@ -11,6 +11,7 @@ use crate::progress::print_status;
 use crate::terminal::terminal_options;
 use chumoku::data::{Example, MultiLabelExample, ReadOptions, ScoreExample, load_labeled};
 use chumoku::explain::{ErrorOptions, shorten_numbers};
+use chumoku::row::{AsRow, Row, RowRef};
 use chumoku::{Lang, ModelKind, Predictor, UnreadableValues};
 use chumoku_view::{errors_to_html, render_errors};
 use std::io::{Write, stdout};
@@ -86,11 +87,11 @@ fn read_options_with_columns(
 
 /// Refuses pairs for a model of single texts and single texts for a model of pairs. Reports values of columns that
 /// could not be read.
-fn check_rows<'a>(model: Predictor<'_>, texts: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
-    let texts: Vec<&str> = texts.collect();
-    pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
+fn check_rows<'a>(model: Predictor<'_>, rows: impl Iterator<Item = &'a Row>) -> anyhow::Result<()> {
+    let rows: Vec<RowRef<'_>> = rows.map(AsRow::as_row).collect();
+    pairs::check_rows(model.reads_pairs(), pairs::are_pairs(&rows))?;
     let mut unread = UnreadableValues::new(model.columns());
-    unread.count(&texts);
+    unread.count(&rows);
     report_unread(&unread);
     Ok(())
 }
@@ -105,7 +106,7 @@ fn load_classes(args: &ExplainArgs, file: &Path, model: Predictor<'_>) -> anyhow
     if let Some(tree) = model.hierarchy() {
         dataset.examples.iter_mut().for_each(|example| example.label = tree.normalize_label(&example.label));
     }
-    check_rows(model, dataset.examples.iter().map(|example| example.text.as_str()))?;
+    check_rows(model, dataset.examples.iter().map(|example| &example.text))?;
     dataset.check_known_labels(model.labels())?;
     Ok(dataset.examples)
 }
@@ -123,7 +124,7 @@ fn load_label_sets(args: &ExplainArgs, file: &Path, model: Predictor<'_>) -> any
             example.labels.iter_mut().for_each(|label| *label = tree.normalize_label(label));
         }
     }
-    check_rows(model, sets.examples.iter().map(|example| example.text.as_str()))?;
+    check_rows(model, sets.examples.iter().map(|example| &example.text))?;
     sets.check_known_labels(model.labels())?;
     if let Some(tree) = model.label_hierarchy() {
         sets.examples.iter_mut().for_each(|example| example.labels = tree.complete_labels(&example.labels));
@@ -134,6 +135,6 @@ fn load_label_sets(args: &ExplainArgs, file: &Path, model: Predictor<'_>) -> any
 /// Loads rows with a number each.
 fn load_numbers(args: &ExplainArgs, file: &Path, model: Predictor<'_>) -> anyhow::Result<Vec<ScoreExample>> {
     let scores = load_number_rows(file, &read_options_with_columns(args, model, false)?)?;
-    check_rows(model, scores.examples.iter().map(|example| example.text.as_str()))?;
+    check_rows(model, scores.examples.iter().map(|example| &example.text))?;
     Ok(scores.examples)
 }

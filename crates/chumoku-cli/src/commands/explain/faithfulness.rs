@@ -35,10 +35,9 @@ pub(super) fn run(args: &ExplainArgs, input: &Path, lang: Lang) -> anyhow::Resul
     while let Some(row) = records.next_with_fault()? {
         // A row that cannot be read has nothing to explain.
         if let (record, None) = row {
-            texts.push(columns.row_text(&record).into_owned());
+            texts.push(columns.row(&record));
         }
     }
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let mut last = Instant::now();
     let found = model.faithfulness(&texts, args.seed.unwrap_or(1), &mut |done, all| {
         if done < all && last.elapsed() > Duration::from_secs(2) {

@@ -29,8 +29,9 @@ use crate::terminal::terminal_options;
 use crate::{ExitCode, UsageError, threads};
 use chumoku::answers::ModelInputs;
 use chumoku::explain::InnerSteps;
+use chumoku::row::{AsRow, Row};
 use chumoku::train::{network_name, network_sizes};
-use chumoku::{FeatureColumn, ModelKind, TextClassifier, TranslateOptions, row, tr};
+use chumoku::{FeatureColumn, ModelKind, TextClassifier, TranslateOptions, tr};
 use chumoku_view::{
     Alignment, AlignmentFigures as _, Content, Explanation, ExplanationFigures as _, Figure, HeadOrder, Lang,
     alignment_to_html, figures_to_html, render, render_alignment, render_explanation_lens, render_lens,
@@ -205,23 +206,27 @@ fn explain_text(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<Ex
     let model = AttentionModel::load(&args.model, args.precision)?;
     let place = layer_and_head_in(&model, args)?;
     let (text, target) = model.text_and_target(text, args.target.as_deref())?;
-    let text = with_set_columns(&text, model.columns(), args)?;
-    let text = text.as_str();
+    let row = with_set_columns(text, model.columns(), args)?;
+    let row = row.as_row();
     let (name, method, label) = (model_name(&args.model), args.method, args.of_label.as_deref());
     let explainer = Explainer { model: &model, target, name, method, label };
     let other = args.patch.as_deref().map(|line| pairs::from_line("--patch", line, model.reads_pairs())).transpose()?;
     let aligned = args.aligned_tokens();
-    let steps = InnerSteps { has_lens: args.needs_lens(), patch: other.as_deref(), aligned: aligned.as_deref() };
+    let steps = InnerSteps {
+        has_lens: args.needs_lens(),
+        patch: other.as_ref().map(AsRow::as_row),
+        aligned: aligned.as_deref(),
+    };
     let mut explanation = match (&model, args.generate) {
         (AttentionModel::Generator(model), Some(tokens)) => {
-            model.explain_continuation(text, tokens, &explainer.name, &steps)?
+            model.explain_continuation(row.text(), tokens, &explainer.name, &steps)?
         }
-        _ => explainer.explain(text, &steps)?,
+        _ => explainer.explain(row, &steps)?,
     };
     match &model {
         AttentionModel::Classifier(model) => {
             explanation.attribution.curves = Some(model.curves(&explanation)?);
-            let windows = model.predict(&[text])?.first().map_or(1, |prediction| prediction.windows);
+            let windows = model.predict(&[row])?.first().map_or(1, |prediction| prediction.windows);
             if windows > 1 {
                 let limit = model.window();
                 say!(
@@ -263,8 +268,8 @@ fn explain_text(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<Ex
 }
 
 /// Joins a text with the values of `--set`.
-fn with_set_columns(text: &str, columns: &[FeatureColumn], args: &ExplainArgs) -> anyhow::Result<String> {
-    Ok(columns::texts_with_values(vec![text.to_owned()], columns, &args.set)?.remove(0))
+fn with_set_columns(row: Row, columns: &[FeatureColumn], args: &ExplainArgs) -> anyhow::Result<Row> {
+    Ok(columns::rows_with_values(vec![row], columns, &args.set)?.remove(0))
 }
 
 /// Returns the layer and head of a translator to show. A layer without a head selects its best head, and a head without
@@ -289,7 +294,7 @@ fn explain_translation(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Re
     columns::required_columns(&[], &args.set)?;
     let model = load::translator(&args.model, args.precision)?;
     let aligned = args.aligned_tokens();
-    let patch = args.patch.as_deref();
+    let patch = args.patch.as_deref().map(str::as_row);
     let steps = InnerSteps { has_lens: args.needs_lens(), patch, aligned: aligned.as_deref() };
     let alignment = model.explain_with_steps(text, args.target.as_deref(), &model_name(&args.model), &steps)?;
     if alignment.is_cut {
@@ -459,16 +464,16 @@ fn compare(
     // The other text gets the same column values.
     let given = explanation.full_row();
     let text = match &args.compare_text {
-        None => given.as_str().into(),
+        None => given,
         Some(line) => {
             let other = pairs::from_line("--compare-text", line, reads_pairs)?;
             let cells: Vec<&str> = explanation.columns.iter().map(|column| column.value.as_str()).collect();
-            if cells.is_empty() { other } else { row::with_columns(&other, &cells).into() }
+            other.as_row().with_values(&cells)
         }
     };
-    let (text, steps) = (text.as_ref(), InnerSteps::NONE);
+    let (row, steps) = (text.as_row(), InnerSteps::NONE);
     let other = match &args.compare_model {
-        None => explain.explain(text, &steps)?,
+        None => explain.explain(row, &steps)?,
         Some(folder) => {
             let (model, name) = (AttentionModel::load(folder, args.precision)?, model_name(folder));
             refuse_if!(
@@ -484,7 +489,7 @@ fn compare(
                 "--compare-model: {name} が読むテキスト以外の列が異なります。同じ列を読むモデルを指定してください"
             );
             let (target, method, label) = (args.target.as_deref(), args.method, args.of_label.as_deref());
-            Explainer { model: &model, target, name, method, label }.explain(text, &steps)?
+            Explainer { model: &model, target, name, method, label }.explain(row, &steps)?
         }
     };
     refuse_if!(

@@ -4,9 +4,9 @@ use crate::UsageError;
 use crate::args::{Method, Precision};
 use crate::models::{load, require_attention};
 use chumoku::explain::InnerSteps;
-use chumoku::{FeatureColumn, ModelKind, TextClassifier, TextEmbedder, TextGenerator, read_model_folder, row, tr};
+use chumoku::row::{AsRow, Row, RowRef};
+use chumoku::{FeatureColumn, ModelKind, TextClassifier, TextEmbedder, TextGenerator, read_model_folder, tr};
 use chumoku_view::{Explanation, Lang};
-use std::borrow::Cow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -76,7 +76,7 @@ impl AttentionModel {
         &self,
         text: &'a str,
         target: Option<&'a str>,
-    ) -> anyhow::Result<(Cow<'a, str>, Option<&'a str>)> {
+    ) -> anyhow::Result<(Row, Option<&'a str>)> {
         if let AttentionModel::Encoder(_) = self {
             return Ok((text.into(), target));
         }
@@ -85,17 +85,17 @@ impl AttentionModel {
 }
 
 /// Joins the text to explain with the second text of `--target`, if the model reads pairs.
-pub(super) fn join_second_text<'a>(
-    text: &'a str,
+pub(super) fn join_second_text(
+    text: &str,
     target: Option<&str>,
     reads_pairs: bool,
     kind: ModelKind,
-) -> anyhow::Result<Cow<'a, str>> {
+) -> anyhow::Result<Row> {
     let problem = match (reads_pairs, target) {
         (true, Some(second)) if second.trim().is_empty() => {
             tr!("--target: expected the second text, found an empty one", "--target: 2 つ目のテキストが空です")
         }
-        (true, Some(second)) => return Ok(row::pair(text, second).into()),
+        (true, Some(second)) => return Ok(Row::pair(text, second)),
         (false, None) => return Ok(text.into()),
         (true, None) => tr!(
             "this model reads two texts: give the second with --target, as `chumoku explain MODEL \"first\" --target \"second\"`",
@@ -151,16 +151,16 @@ pub(super) fn check_label(label: Option<&str>, kind: ModelKind) -> Result<(), Us
 }
 
 impl Explainer<'_> {
-    pub(super) fn explain(&self, text: &str, steps: &InnerSteps<'_>) -> anyhow::Result<Explanation> {
+    pub(super) fn explain(&self, row: RowRef<'_>, steps: &InnerSteps<'_>) -> anyhow::Result<Explanation> {
         check_method(self.method, self.model.kind())?;
         Ok(match self.model {
             AttentionModel::Classifier(model) => {
                 let mut progress = ExplainProgress::new();
                 let requested = (self.method.into(), self.label);
-                model.explain_label(text, &self.name, requested, steps, &mut |done, all| progress.show(done, all))?
+                model.explain_label(row, &self.name, requested, steps, &mut |done, all| progress.show(done, all))?
             }
-            AttentionModel::Generator(model) => model.explain_with_steps(text, &self.name, steps)?,
-            AttentionModel::Encoder(model) => model.explain(text, self.target, &self.name)?,
+            AttentionModel::Generator(model) => model.explain_with_steps(row.text(), &self.name, steps)?,
+            AttentionModel::Encoder(model) => model.explain(row.text(), self.target, &self.name)?,
         })
     }
 
@@ -203,11 +203,11 @@ impl Explainer<'_> {
                 }
             }
             AttentionModel::Encoder(model) => {
-                let now = model.similarity_without(&e.text, self.target, heads)?;
+                let now = model.similarity_without(e.text.as_row().text(), self.target, heads)?;
                 return Ok(similarity_without_heads(e, now, &head_names(heads, lang), lang));
             }
             AttentionModel::Generator(model) => {
-                let next = model.next_token(&e.text, heads)?;
+                let next = model.next_token(e.text.as_row().text(), heads)?;
                 let of = |label: &str| next.iter().find(|(token, _)| token == label).map_or(0.0, |(_, p)| *p);
                 let before = e.probabilities.iter().find(|p| p.label == e.label).map_or(f32::NAN, |p| p.probability);
                 vec![PredictionChange {

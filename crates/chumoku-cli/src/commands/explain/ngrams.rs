@@ -32,11 +32,10 @@ pub(super) fn run(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<
     }
     let model = load::ngrams(&args.model, args.precision)?;
     let text = join_second_text(text, args.target.as_deref(), model.config().reads_pairs(), ModelKind::Ngrams)?;
-    let text = super::with_set_columns(&text, model.columns(), args)?;
-    let text = text.as_str();
+    let text = super::with_set_columns(text, model.columns(), args)?;
     let label = args.of_label.as_deref();
-    let explanation = model.explain_label(text, &model_name(&args.model), label)?;
-    let effects = model.ngram_effects_on_label(text, label)?;
+    let explanation = model.explain_label(&text, &model_name(&args.model), label)?;
+    let effects = model.ngram_effects_on_label(&text, label)?;
     let mut json = to_json(&explanation);
     json["ngrams"] = serde_json::to_value(&effects)?;
     let picture = figure(args, &explanation, [0, 0], lang)?;

@@ -9,6 +9,7 @@ use crate::models::{load, model_name};
 use crate::{ExitCode, UsageError};
 use chumoku::answers::{AnswerFormat, ModelInputs, insert_text};
 use chumoku::explain::{InnerSteps, json_number, shorten_numbers};
+use chumoku::row::RowRef;
 use chumoku::{Estimate, ModelKind, NgramClassifier};
 use chumoku_view::Explanation;
 use serde_json::{Map, Value, json};
@@ -57,7 +58,7 @@ pub(super) fn row_explainer(args: &ExplainArgs) -> anyhow::Result<(RowAnswers<'s
     let reads = ModelInputs { pairs: reads_pairs, feature_columns: required_columns(columns, &args.set)? };
     let (name, label) = (model_name(&args.model), args.of_label.clone());
     let explainer = RowExplainer { model, name, method: args.method, label };
-    let answer = move |texts: &[&str]| texts.iter().map(|text| Ok(vec![explainer.explain(text)?])).collect();
+    let answer = move |rows: &[RowRef<'_>]| rows.iter().map(|row| Ok(vec![explainer.explain(*row)?])).collect();
     Ok((RowAnswers { form: AnswerFormat::objects(&["label", "words"]), answer: Box::new(answer) }, reads))
 }
 
@@ -78,7 +79,7 @@ struct RowExplainer {
 }
 
 impl RowExplainer {
-    fn explain(&self, text: &str) -> anyhow::Result<Value> {
+    fn explain(&self, text: RowRef<'_>) -> anyhow::Result<Value> {
         let (name, method, label) = (&self.name, self.method, self.label.as_deref());
         match &self.model {
             RowModel::Network(model) => {
@@ -97,7 +98,7 @@ impl RowExplainer {
 }
 
 /// Returns the prediction and the effect of each word, without attention, which is large.
-fn object(text: &str, e: &Explanation) -> Map<String, Value> {
+fn object(text: RowRef<'_>, e: &Explanation) -> Map<String, Value> {
     let mut found = Map::new();
     insert_text(&mut found, text);
     found.insert("label".into(), e.label.as_str().into());

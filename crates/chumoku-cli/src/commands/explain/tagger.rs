@@ -14,6 +14,7 @@ use chumoku::answers::AnswerFormat;
 use chumoku::data::{is_conll, load_spans};
 use chumoku::explain::{InnerSteps, TaggedText, shorten_numbers};
 use chumoku::nn::EncoderConfig;
+use chumoku::row::{AsRow, RowRef};
 use chumoku::{ModelKind, TextTagger, tr};
 use chumoku_view::{Figure, Lang, render_lens, render_patching, render_tagged, tagged_figure, tagged_to_html};
 use serde_json::Value;
@@ -97,7 +98,7 @@ pub(super) fn run(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<
     let (model, place) = load_checked(args)?;
     let (mut progress, name) = (ExplainProgress::new(), model_name(&args.model));
     let aligned = args.aligned_tokens();
-    let patch = args.patch.as_deref();
+    let patch = args.patch.as_deref().map(str::as_row);
     let steps = InnerSteps { has_lens: args.needs_lens(), patch, aligned: aligned.as_deref() };
     let mut show = |done, all| progress.show(done, all);
     let tagged = model.explain_with_steps(text, &name, args.span.as_ref(), &steps, &mut show)?;
@@ -149,9 +150,9 @@ pub(super) fn row_explainer(args: &ExplainArgs) -> anyhow::Result<RowAnswers<'st
 }
 
 fn row_answers(model: &'static TextTagger, name: String) -> RowAnswers<'static> {
-    let answer = move |texts: &[&str]| {
-        let one = |text: &&str| Ok(vec![object(model.explain(text, &name, None, &mut |_, _| {})?)]);
-        texts.iter().map(one).collect()
+    let answer = move |rows: &[RowRef<'_>]| {
+        let one = |row: &RowRef<'_>| Ok(vec![object(model.explain(row.text(), &name, None, &mut |_, _| {})?)]);
+        rows.iter().map(one).collect()
     };
     RowAnswers { form: AnswerFormat::objects(&["spans"]), answer: Box::new(answer) }
 }

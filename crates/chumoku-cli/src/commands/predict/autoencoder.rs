@@ -28,8 +28,9 @@ pub(super) fn predict(args: &PredictArgs) -> anyhow::Result<ExitCode> {
         CommandInput::Rows(source) => {
             let format = if args.json { AnswerFormat::objects(&NAMES) } else { AnswerFormat::columns(&NAMES) };
             let options = StreamOptions { format, bom: args.bom, strict: args.strict, shard: None };
-            code = stream(*source, options, |texts| {
-                let rows = texts.iter().copied().zip(reconstruct(texts)?);
+            code = stream(*source, options, |rows| {
+                let texts: Vec<&str> = rows.iter().map(|row| row.text()).collect();
+                let rows = texts.iter().copied().zip(reconstruct(&texts)?);
                 let values = |(text, found): (&str, Translation)| match args.json {
                     true => vec![answers::reconstruction(text, &found).into()],
                     false => vec![found.text().into(), found.rounded_score(0)],

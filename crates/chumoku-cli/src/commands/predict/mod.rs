@@ -21,7 +21,8 @@ use crate::progress::print_status;
 use crate::{ExitCode, threads};
 use chumoku::answers::{AbstentionReason, Answer, AnswerDecision, ModelInputs, RowPredictor, load_predictor};
 use chumoku::lang::sanitize;
-use chumoku::{ModelKind, UnreadableValues, row, tr};
+use chumoku::row::as_rows;
+use chumoku::{ModelKind, UnreadableValues, tr};
 use serde_json::Value;
 use std::io::{Write, stdout};
 
@@ -92,15 +93,14 @@ pub(crate) fn run(mut args: PredictArgs) -> anyhow::Result<ExitCode> {
             return ended;
         }
         CommandInput::Texts(texts) => {
-            columns::texts_with_values(pairs::from_arguments(texts, inputs.pairs)?, model.columns(), &args.set)?
+            columns::rows_with_values(pairs::from_arguments(texts, inputs.pairs)?, model.columns(), &args.set)?
         }
     };
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let mut out = stdout().lock();
-    for answer in predictor.answers(&texts)? {
+    for answer in predictor.answers(&as_rows(&texts))? {
         match args.json {
             true => writeln!(out, "{}", Value::Object(answer.json()))?,
-            false => writeln!(out, "{}\t{}", answer_line(&answer, args.top), sanitize(&row::display(answer.text())))?,
+            false => writeln!(out, "{}\t{}", answer_line(&answer, args.top), sanitize(&answer.text().display()))?,
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -12,6 +12,7 @@ use crate::{ExitCode, UsageError};
 use chumoku::answers::{load_tagger, span_format, span_values, tagged_text_json};
 use chumoku::data::{is_conll, load_spans};
 use chumoku::lang::{lang, sanitize};
+use chumoku::row::RowRef;
 use chumoku::{PredictedSpan, TextTagger, tr};
 use chumoku_view::{MAX_SPANNED_TEXTS, spans_to_html};
 use std::io::{IsTerminal, Write, stdout};
@@ -28,9 +29,10 @@ fn row_answers<'a>(
     as_objects: bool,
     mut observe: impl FnMut(&[&str], &[Vec<PredictedSpan>]) + Send + 'a,
 ) -> RowAnswers<'a> {
-    let answer = move |texts: &[&str]| {
-        let found = model.predict(texts)?;
-        observe(texts, &found);
+    let answer = move |rows: &[RowRef<'_>]| {
+        let texts: Vec<&str> = rows.iter().map(|row| row.text()).collect();
+        let found = model.predict(&texts)?;
+        observe(&texts, &found);
         Ok(texts.iter().zip(&found).map(|(text, spans)| span_values(text, spans, as_objects)).collect())
     };
     RowAnswers { form: span_format(as_objects), answer: Box::new(answer) }

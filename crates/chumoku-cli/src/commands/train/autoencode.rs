@@ -11,7 +11,8 @@ use crate::shell::shell_quoted;
 use chumoku::builtin;
 use chumoku::data::{PairSplit, SentencePairs, format_thousands};
 use chumoku::lang::{lang, sanitize};
-use chumoku::train::{AutoencoderOutcome, TrainingData, train_autoencoder};
+use chumoku::row::AsRow;
+use chumoku::train::{AutoencoderOutcome, Rows, TrainingData, train_autoencoder};
 use chumoku::{ModelKind, tr};
 use clap::ValueEnum;
 use std::io::Write;
@@ -52,7 +53,8 @@ fn builtin_texts(set: BuiltinData) -> (PairSplit, String) {
     );
     print_status(["data", "データ"], &text);
     let with_itself = |texts: Vec<String>| SentencePairs { sources: texts.clone(), targets: texts };
-    let of_classes = |data: TrainingData| [data.train, data.valid, data.test].map(|rows| rows.texts);
+    let texts = |rows: Rows| rows.texts.iter().map(|row| row.as_row().text().to_owned()).collect();
+    let of_classes = |data: TrainingData| [data.train, data.valid, data.test].map(texts);
     let texts = match set {
         BuiltinData::Pronouns => of_classes(builtin::pronouns(lang(), PRONOUNS_SEED)),
         BuiltinData::Reviews => of_classes(builtin::reviews()),

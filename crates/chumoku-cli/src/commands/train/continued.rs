@@ -8,7 +8,7 @@ use chumoku::lang::wording::list_names;
 use chumoku::lang::{lang, sanitize};
 use chumoku::nn::BackboneKind;
 use chumoku::train::{BaseModel, DataSource, PredictionKind, ReplayData, SourceData};
-use chumoku::{ModelKind, RecurrentCell, row, tr};
+use chumoku::{ModelKind, RecurrentCell, tr};
 use std::path::{Path, PathBuf};
 
 /// The word that turns replay off.
@@ -161,7 +161,7 @@ pub(super) fn continued_data<D: ReplayData<File: Append>>(
     let folder = args.from.as_deref().unwrap_or(Path::new(""));
     let rows = D::texts(&new.train);
     let count_of_new = rows.len();
-    if rows.into_iter().any(|row| row::split_pair(row::without_columns(row)).is_some() != known.reads_pairs) {
+    if rows.into_iter().any(|row| row.is_pair() != known.reads_pairs) {
         let (new, folder) = (D::path(&new.train).display(), folder.display());
         return Err(UsageError(match known.reads_pairs {
             true => tr!(

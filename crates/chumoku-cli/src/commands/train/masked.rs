@@ -10,8 +10,9 @@ use crate::report::{fit, wrap};
 use crate::shell::shell_quoted;
 use chumoku::data::{DocumentSplit, VALIDATION_FRACTION, format_thousands};
 use chumoku::lang::lang;
+use chumoku::row::AsRow;
 use chumoku::train::{FillExample, MaskedOutcome, MaskedScores, OutputFolder, TrainingData, pretrain};
-use chumoku::{ModelKind, is_model_folder, row, tr};
+use chumoku::{ModelKind, is_model_folder, tr};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -57,8 +58,8 @@ pub(super) fn pretraining_texts(args: &TrainArgs, data: &TrainingData) -> anyhow
         parts.description = found.description;
     }
     // Adds both texts of a pair separately.
-    let texts = data.train.texts.iter().map(|text| row::without_columns(text));
-    parts.train.extend(texts.flat_map(row::texts).map(String::from));
+    let texts = data.train.texts.iter().flat_map(|row| row.as_row().texts());
+    parts.train.extend(texts.map(String::from));
     Ok((!args.unlabelled.is_empty()).then_some(parts))
 }
 

@@ -11,8 +11,8 @@ use super::reasons::{few_values, its_name, label_description, the_only_other, wh
 use super::{close_runner_up, rank, tied_readings};
 use crate::lang::lang;
 use crate::lang::wording::{did_you_mean, join_names, list_names};
-use crate::{row, tr};
-use std::borrow::Cow;
+use crate::row::{AsRow, Row};
+use crate::tr;
 
 /// The chosen columns, counted from 0, with the reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,18 +54,17 @@ impl FeatureSource {
 
 impl ColumnChoice {
     /// Returns the [row](crate::row) of a record: its text, the second text of a pair, and its feature values.
-    pub fn row_text<'a>(&self, record: &'a Record) -> Cow<'a, str> {
+    pub fn row(&self, record: &Record) -> Row {
         let first = record.field(self.text);
-        let text =
-            self.second.map_or_else(|| row::single(first), |second| row::pair(first, record.field(second)).into());
+        let row = self.second.map_or_else(|| first.into(), |second| Row::pair(first, record.field(second)));
         if self.features.is_empty() {
-            return text;
+            return row;
         }
-        let value = |of: &'_ FeatureSource| match of {
-            FeatureSource::Column(column) => record.field(*column).to_owned(),
-            FeatureSource::Value(value) => value.clone(),
+        let value = |of| match of {
+            &FeatureSource::Column(column) => record.field(column),
+            FeatureSource::Value(value) => value,
         };
-        row::with_columns(&text, &self.features.iter().map(value).collect::<Vec<_>>()).into()
+        row.as_row().with_values(&self.features.iter().map(value).collect::<Vec<_>>())
     }
 
     /// The columns of the file that are in use.

@@ -1,7 +1,7 @@
 //! Header detection and column choice.
 
 use super::*;
-use crate::row::{self, FeatureRequest};
+use crate::row::FeatureRequest;
 
 #[test]
 fn headers_are_distinguished_from_data() {
@@ -85,12 +85,16 @@ fn feature_columns_come_with_the_text_and_have_no_other_role() {
     let source = RowSource::open(&path, &asking(&["Category", "body"])).unwrap();
     assert_eq!((source.columns().text, source.columns().label), (2, Some(3)));
     assert!(source.describe().contains("feature columns = column “category”, column “body”"), "{}", source.describe());
-    let found = pairs(&path, &asking(&["body", "category"]));
-    assert_eq!(found[1], (row::with_columns("a bad one", &["tiny", "y"]), "q".to_owned()));
+    let found = load_labeled(&path, &asking(&["body", "category"])).unwrap().examples;
+    assert_eq!(found[1].text, "a bad one".as_row().with_values(&["tiny", "y"]));
+    assert_eq!(found[1].label, "q");
     // One value for all rows instead of a column.
     let mut options = asking(&["shop", "body"]);
     options.features[0].value = Some("Ueno".into());
-    assert_eq!(pairs(&path, &options)[0].0, row::with_columns("a good one", &["Ueno", "short"]));
+    assert_eq!(
+        load_labeled(&path, &options).unwrap().examples[0].text,
+        "a good one".as_row().with_values(&["Ueno", "short"])
+    );
     // Without feature columns a text has no separator, whatever the file holds.
     let path = folder.file("b.csv", "text,label\na\u{1e}b c,x\nd e,y\n");
     assert_eq!(pairs(&path, &labeled())[0].0, "a b c");

@@ -31,7 +31,10 @@ fn read(folder: &Folder, name: &str, bytes: &[u8], options: &ReadOptions) -> (Ve
     let path = folder.file(name, bytes);
     let dataset = load_labeled(&path, options).unwrap();
     let description = dataset.description.replace(&*path.display().to_string(), name);
-    (dataset.examples.into_iter().map(|example| (example.text, example.label)).collect(), description)
+    (
+        dataset.examples.into_iter().map(|example| (example.text.as_row().text().to_owned(), example.label)).collect(),
+        description,
+    )
 }
 
 fn owned(rows: &[(&str, &str)]) -> Vec<(String, String)> {

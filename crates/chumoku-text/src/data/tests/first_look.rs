@@ -573,7 +573,7 @@ fn files_with_the_same_columns_are_concatenated() {
     let options = options_for_all_files(&first, std::slice::from_ref(&second), &labeled()).unwrap();
     let mut all = load_labeled(&first, &options).unwrap();
     all.append(load_labeled(&second, &options).unwrap()).unwrap();
-    let texts: Vec<String> = all.examples.iter().map(|example| example.text.clone()).collect();
+    let texts: Vec<Row> = all.examples.iter().map(|example| example.text.clone()).collect();
     assert_eq!(texts, (0..40).map(words).collect::<Vec<_>>());
     for (name, content) in [("c.csv", table("text,kind", 20, rows(0))), ("d.csv", table(&rows(0)(0), 20, rows(1)))] {
         let error = options_for_all_files(&first, &[folder.file(name, content)], &labeled()).unwrap_err();

@@ -111,7 +111,7 @@ fn encodings_are_decoded_as_named() {
             let examples = source.into_dataset().unwrap().examples;
             assert_eq!(examples.len(), 10_004, "{name}");
             for example in &examples[4..] {
-                assert_eq!((example.text.as_str(), example.label.as_str()), EXPECTED[2], "{name}");
+                assert_eq!((example.text.as_row().text(), example.label.as_str()), EXPECTED[2], "{name}");
             }
         }
     }

@@ -30,6 +30,7 @@ use super::limits::MAX_TEXT_BYTES;
 use super::pairs::PairRecords;
 use super::split::split_texts;
 use super::*;
+use crate::row::{AsRow, Row};
 
 /// A folder of files for one test.
 struct Folder(tempfile::TempDir);
@@ -76,7 +77,7 @@ fn skipping() -> ReadOptions {
 /// Returns the texts and labels of a file.
 fn pairs(path: &Path, options: &ReadOptions) -> Vec<(String, String)> {
     let dataset = load_labeled(path, options).unwrap();
-    dataset.examples.into_iter().map(|example| (example.text, example.label)).collect()
+    dataset.examples.into_iter().map(|example| (example.text.as_row().text().to_owned(), example.label)).collect()
 }
 
 /// Returns all rows of a file, in the columns of its layout.

@@ -318,9 +318,7 @@ fn sets_share_no_source() {
     let data = load_pairs(&one(&folder, "a.tsv", lines), &ReadOptions::default()).unwrap();
     let parts = PairSplit::new(&data, None, None).unwrap();
     assert_eq!([parts.train.len(), parts.valid.len(), parts.test.len()], [160, 20, 20]);
-    let sources = |pairs: &SentencePairs| {
-        pairs.sources.iter().map(|text| normalize(text)).collect::<std::collections::BTreeSet<_>>()
-    };
+    let sources = |pairs: &SentencePairs| pairs.sources.iter().map(normalize).collect::<std::collections::HashSet<_>>();
     let [train, valid, test] = [&parts.train, &parts.valid, &parts.test].map(sources);
     assert!(train.is_disjoint(&valid) && train.is_disjoint(&test) && valid.is_disjoint(&test));
     for (source, target) in parts.train.sources.iter().zip(&parts.train.targets) {

@@ -1,14 +1,13 @@
 //! The split, the search for shared texts, and the statistics.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::row;
 
 fn example(text: &str, label: &str, line: u64) -> Example {
-    Example { text: text.to_owned(), label: label.to_owned(), line }
+    Example { text: text.into(), label: label.to_owned(), line }
 }
 
 fn numbered(labels: &[(&str, usize)]) -> Vec<Example> {
@@ -16,7 +15,7 @@ fn numbered(labels: &[(&str, usize)]) -> Vec<Example> {
     rows.enumerate().map(|(line, (text, label))| example(&text, label, line as u64 + 1)).collect()
 }
 
-fn texts(examples: &[Example], rows: &[usize]) -> BTreeSet<String> {
+fn texts(examples: &[Example], rows: &[usize]) -> HashSet<Row> {
     rows.iter().map(|&row| normalize(&examples[row].text)).collect()
 }
 
@@ -68,13 +67,13 @@ fn label_conflicts_are_counted_and_stay_together() {
     examples.push(example("ok", "b", 43));
     let split = split(&examples, 3, 0.2, 0.2);
     assert_eq!((split.conflicts.texts, split.conflicts.rows), (1, 3));
-    assert_eq!(split.conflicts.examples, [("ok".to_owned(), vec!["b".to_owned(), "a".to_owned()])]);
+    assert_eq!(split.conflicts.examples, [("ok".into(), vec!["b".to_owned(), "a".to_owned()])]);
     let parts = [&split.train, &split.valid, &split.test];
     let holding = parts.iter().filter(|rows| rows.iter().any(|&row| row >= 40)).count();
     assert_eq!(holding, 1);
     // Equal texts with different feature columns are no conflict, but stay together.
     let row =
-        |price: &str, label: &str| Example { text: row::with_columns("ok", &[price]), label: label.into(), line: 1 };
+        |price: &str, label: &str| Example { text: "ok".as_row().with_values(&[price]), label: label.into(), line: 1 };
     let rows: Vec<Example> = (0..9).flat_map(|_| [row("1", "a"), row("2", "b")]).collect();
     let found = super::super::split::split(&rows, 0, 0.5, 0.0);
     assert_eq!((found.conflicts.texts, found.train.len()), (0, 18));
@@ -100,7 +99,7 @@ fn shared_texts_are_found_in_any_case_and_spacing() {
     let b = [example(" good FOOD ", "p", 1), example("fine", "p", 2), example("Bad", "n", 3), example("BAD", "n", 4)];
     let shared = shared_texts(&a, &b);
     assert_eq!(shared.count, 3);
-    let first = SharedText { text: " good FOOD ".to_owned(), rows: [0, 0] };
+    let first = SharedText { text: " good FOOD ".into(), rows: [0, 0] };
     assert_eq!(shared.examples[0], first);
     assert_eq!(shared.examples.len(), 3);
     assert_eq!(shared_texts(&b[1..2], &a), SharedTexts::default());
@@ -149,9 +148,8 @@ proptest! {
 
 #[test]
 fn pairs_that_share_a_text_are_in_the_same_set() {
-    let texts: Vec<String> =
-        (0..200).map(|i| row::pair(&format!("Picture {}", i / 4), &format!("caption {i}"))).collect();
-    let split = split_texts(texts.iter().map(String::as_str), 0, 0.1, 0.1);
+    let pairs: Vec<Row> = (0..200).map(|i| Row::pair(&format!("Picture {}", i / 4), &format!("caption {i}"))).collect();
+    let split = split_texts(&pairs, 0, 0.1, 0.1);
     let pictures = |rows: &[usize]| rows.iter().map(|row| row / 4).collect::<BTreeSet<_>>();
     let parts = [&split.train, &split.valid, &split.test].map(|rows| pictures(rows));
     assert_eq!(parts.each_ref().map(BTreeSet::len), [40, 5, 5]);

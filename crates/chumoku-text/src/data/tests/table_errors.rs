@@ -61,7 +61,7 @@ fn bad_rows_are_skipped_on_request() {
     let folder = Folder::new();
     let content = "text,label\ngood,1\n\"open,1\nfine,0\na,b,c\n,1\nlost,\n\"he \"x\" y\",1\nlast,0\n";
     let dataset = load_labeled(&folder.file("a.csv", content), &skipping()).unwrap();
-    let kept: Vec<(&str, u64)> = dataset.examples.iter().map(|e| (e.text.as_str(), e.line)).collect();
+    let kept: Vec<(&str, u64)> = dataset.examples.iter().map(|e| (e.text.as_row().text(), e.line)).collect();
     assert_eq!(kept, [("good", 2), ("fine", 4), ("last", 9)]);
     assert_eq!(dataset.skipped.count, 5);
     // Skipped rows are in file order, whichever error was found first.
@@ -77,7 +77,7 @@ fn bad_rows_are_skipped_on_request() {
     assert_eq!((dataset.examples.len(), dataset.skipped.count), (1, 5));
 
     let dataset = load_labeled(&folder.file("a.tsv", "text\tlabel\na\t1\n\"b\nc\t2\nd\n"), &skipping()).unwrap();
-    let kept: Vec<&str> = dataset.examples.iter().map(|e| e.text.as_str()).collect();
+    let kept: Vec<&str> = dataset.examples.iter().map(|e| e.text.as_row().text()).collect();
     assert_eq!((kept, dataset.skipped.count), (vec!["a", "c"], 2));
 
     let sentence = message("a.csv", "text,label\n,1\n,2\n", &skipping());

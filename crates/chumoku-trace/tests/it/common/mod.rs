@@ -102,7 +102,7 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
     Explanation {
         kind: ExplanationKind::Classifier,
         model: "reviews-model".to_owned(),
-        text: words.join(" "),
+        text: words.join(" ").into(),
         cut: None,
         label: "positive".to_owned(),
         similarity: None,
@@ -255,7 +255,7 @@ pub(crate) fn japanese() -> Explanation {
         "。",
     ];
     let mut e = example(&words, 2, 4);
-    e.text = words.concat();
+    e.text = words.concat().into();
     e.label = "肯定".to_owned();
     e.attribution.class = "肯定".to_owned();
     let labels = ["肯定", "中立", "否定"];

@@ -2,6 +2,7 @@
 
 use super::TaggerData;
 use crate::data::{Span, SpanDataset, SpanExample, SpanUnit};
+use crate::row::{AsRow, RowRef};
 use crate::scoring::{RatioTerms, SpanScores, ratio_gain};
 use crate::text_models::tagger::TextTagger;
 use crate::train::base_model::BaseSnapshot;
@@ -31,8 +32,8 @@ pub struct ContinuedTaggerData {
 impl AnsweredRows for Vec<SpanExample> {
     type Answer = Vec<Span>;
 
-    fn answers(&self) -> Vec<(&str, &Vec<Span>)> {
-        self.iter().map(|row| (row.text.as_str(), &row.spans)).collect()
+    fn answers(&self) -> Vec<(RowRef<'_>, &Vec<Span>)> {
+        self.iter().map(|row| (row.text.as_row(), &row.spans)).collect()
     }
 
     fn selected(&self, rows: &[usize]) -> Self {
@@ -51,8 +52,8 @@ impl ReplayData for TaggerData {
         &file.path
     }
 
-    fn texts(file: &SpanDataset) -> Vec<&str> {
-        file.examples.iter().map(|row| row.text.as_str()).collect()
+    fn texts(file: &SpanDataset) -> Vec<RowRef<'_>> {
+        file.examples.iter().map(|row| row.text.as_row()).collect()
     }
 
     fn read_old(known: &BaseModel, before: Option<&Self>, file: SourceData<SpanDataset>) -> Result<Self> {
@@ -112,9 +113,9 @@ impl ReplayData for TaggerData {
         self.fingerprint()
     }
 
-    fn new_held_out_texts(&self) -> Vec<&str> {
+    fn new_held_out_texts(&self) -> Vec<RowRef<'_>> {
         let compared = self.continued.iter().flat_map(|further| new_rows(&further.compared));
-        compared.flatten().map(|row| row.text.as_str()).collect()
+        compared.flatten().map(|row| row.text.as_row()).collect()
     }
 
     fn notes(&mut self) -> &mut Vec<String> {
@@ -166,7 +167,7 @@ fn compare_spans(
     };
     let all = is.iter().zip(was).zip(rows);
     let parts: Vec<RatioTerms> = all.map(|((is, was), row)| [part(is, &row.spans), part(was, &row.spans)]).collect();
-    let texts: Vec<&str> = rows.iter().map(|row| row.text.as_str()).collect();
+    let texts: Vec<RowRef<'_>> = rows.iter().map(|row| row.text.as_row()).collect();
     let (gain, interval) = ratio_gain(&parts, &texts, seed);
     let is_taken = |(is, row): &(&Vec<Span>, &SpanExample)| is.iter().any(is_added) && !row.spans.iter().any(is_added);
     let taken_for_new = is.iter().zip(rows).filter(is_taken).count();

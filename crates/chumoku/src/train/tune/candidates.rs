@@ -2,6 +2,7 @@
 //! best settings. The order depends on the seed, the data and the trials kept so far, never on the clock.
 
 use crate::ngram::NgramConfig;
+use crate::row::AsRow;
 use crate::text::unspaced_fraction;
 use crate::train::setting_overrides::{Setting, SettingOverrides};
 use crate::train::{Plan, TrainOptions, TrainingData};
@@ -124,7 +125,7 @@ impl Candidates {
     pub(super) fn new(data: &TrainingData, options: &TrainOptions, plan: Option<Plan>) -> Candidates {
         const SOME: f64 = 0.1;
         const MOST: f64 = 0.5;
-        let unspaced = unspaced_fraction(data.train.texts.iter().map(String::as_str));
+        let unspaced = unspaced_fraction(data.train.texts.iter().flat_map(|row| row.as_row().joined()));
         let are_pairs = data.reads_pairs();
         // The default for single texts, which suits some pairs.
         let mut moves: Vec<SettingChange> = if are_pairs { vec![To(Setting::Relevance, 0.5)] } else { Vec::new() };
@@ -226,10 +227,11 @@ impl Candidates {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::Row;
     use crate::train::{DataShape, Rows};
 
-    fn data(text: &str) -> TrainingData {
-        let rows = Rows { texts: vec![text.to_owned(); 4], labels: vec![0, 1, 0, 1], weights: None };
+    fn data(row: impl AsRow) -> TrainingData {
+        let rows = Rows { texts: vec![row.as_row().to_row(); 4], labels: vec![0, 1, 0, 1], weights: None };
         TrainingData { train: rows, ..TrainingData::default() }
     }
 
@@ -284,7 +286,7 @@ mod tests {
 
     #[test]
     fn pairs_start_with_the_default_for_single_texts() {
-        let pairs = data(&crate::row::pair("a text", "another"));
+        let pairs = data(Row::pair("a text", "another"));
         let mut candidates = Candidates::new(&pairs, &TrainOptions::default(), None);
         let mut next = || candidates.next(&SettingOverrides::default(), 16.0).map(|(found, _)| found.to_string());
         let all: Vec<String> = std::iter::from_fn(&mut next).collect();
