@@ -138,9 +138,13 @@ impl NgramModel {
 
     /// Returns the share of a text's distinct n-grams that the model knows, or 1 for a text without n-grams.
     pub fn known_share(&self, row: impl AsRow) -> f32 {
+        self.known_share_of_row(row.as_row())
+    }
+
+    fn known_share_of_row(&self, row: RowRef<'_>) -> f32 {
         let mut scratch = Scratch::default();
         let mut count = 0;
-        let hashes = scratch.reader.read(row.as_row(), &self.scheme).chunk_by(|a, b| a == b);
+        let hashes = scratch.reader.read(row, &self.scheme).chunk_by(|a, b| a == b);
         self.vocabulary
             .push_row(hashes.inspect(|_| count += 1).map(|run| (run[0], run.len() as u32)), &mut scratch.row);
         if count == 0 { 1.0 } else { scratch.row.indices.len() as f32 / count as f32 }
@@ -150,7 +154,10 @@ impl NgramModel {
     /// With two classes it is the n-gram's part of the log-odds. The contributions add up to the score without the
     /// bias.
     pub fn contributions(&self, row: impl AsRow, class: usize) -> Vec<(String, f32)> {
-        let text = row.as_row();
+        self.contributions_of_row(row.as_row(), class)
+    }
+
+    fn contributions_of_row(&self, text: RowRef<'_>, class: usize) -> Vec<(String, f32)> {
         let mut scratch = Scratch::default();
         let mut logits = vec![0.0; self.num_classes()];
         self.write_logits(text, &mut scratch, &mut logits);

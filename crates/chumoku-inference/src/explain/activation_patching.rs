@@ -257,13 +257,21 @@ impl TextClassifier {
         label: Option<&str>,
         aligned: Option<&[[usize; 2]]>,
     ) -> Result<Patching> {
+        self.patch_rows([text.as_row(), other.as_row().without_values()], label, aligned)
+    }
+
+    fn patch_rows(
+        &self,
+        [text, other]: [RowRef<'_>; 2],
+        label: Option<&str>,
+        aligned: Option<&[[usize; 2]]>,
+    ) -> Result<Patching> {
         let Some(reader) = self.model.residual_reader(&self.params) else {
             return Err(Error::Setting(tr!(
                 "patching: only for transformers; this model is a recurrent network",
                 "パッチング: トランスフォーマーで使えます。このモデルは再帰型ネットワークです"
             )));
         };
-        let (text, other) = (text.as_row(), other.as_row().without_values());
         require_text(text)?;
         require_other_text(other)?;
         let read = |text| FramedText::read(text, &self.tokenizer, self.config.max_tokens());

@@ -26,7 +26,10 @@ pub struct FramedText {
 impl FramedText {
     /// Tokenizes a text and truncates it to `most` tokens, special tokens included.
     pub fn read(text: impl AsRow, tokenizer: &TextTokenizer, most: usize) -> Result<FramedText> {
-        let text = text.as_row();
+        FramedText::read_row(text.as_row(), tokenizer, most)
+    }
+
+    fn read_row(text: RowRef<'_>, tokenizer: &TextTokenizer, most: usize) -> Result<FramedText> {
         let encoded = tokenizer.encode(text)?;
         let frame = tokenizer.special_tokens();
         let (before, limit) = (frame.prefix.len(), most.saturating_sub(frame.len()));

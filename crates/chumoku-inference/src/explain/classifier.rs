@@ -97,7 +97,7 @@ impl TextClassifier {
     /// # Errors
     /// If the text is empty, or cannot be tokenized.
     pub fn explain(&self, text: impl AsRow, name: &str) -> Result<Explanation> {
-        self.explain_with_method(text, name, AttributionMethod::LeaveOneOut, &mut |_, _| {})
+        self.explain_with_method(text.as_row(), name, AttributionMethod::LeaveOneOut, &mut |_, _| {})
     }
 
     /// Explains like [`TextClassifier::explain`], with a given attribution method. `progress` receives the number of
@@ -111,12 +111,12 @@ impl TextClassifier {
     /// As for [`TextClassifier::explain`].
     pub(crate) fn explain_with_method(
         &self,
-        text: impl AsRow,
+        row: RowRef<'_>,
         name: &str,
         method: AttributionMethod,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Explanation> {
-        self.explain_label(text, name, (method, None), &InnerSteps::default(), progress)
+        self.explain_row(row, name, (method, None), &InnerSteps::default(), progress)
     }
 
     /// Explains like `TextClassifier::explain_with_method`, for a label of a multi-label model instead of the most
@@ -129,11 +129,21 @@ impl TextClassifier {
         &self,
         text: impl AsRow,
         name: &str,
+        method: (AttributionMethod, Option<&str>),
+        steps: &InnerSteps<'_>,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Explanation> {
+        self.explain_row(text.as_row(), name, method, steps, progress)
+    }
+
+    fn explain_row(
+        &self,
+        row: RowRef<'_>,
+        name: &str,
         (method, label): (AttributionMethod, Option<&str>),
         steps: &InnerSteps<'_>,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Explanation> {
-        let row = text.as_row();
         require_text(row)?;
         let requested =
             label.map(|label| self.config.target.label_to_explain(&self.config.labels, label)).transpose()?;

@@ -214,7 +214,10 @@ impl TextClassifier {
     /// # Errors
     /// If the text cannot be tokenized.
     pub fn explain_cost(&self, text: impl AsRow, method: AttributionMethod) -> Result<ExplainCost> {
-        let row = text.as_row();
+        self.explain_cost_of_row(text.as_row(), method)
+    }
+
+    fn explain_cost_of_row(&self, row: RowRef<'_>, method: AttributionMethod) -> Result<ExplainCost> {
         let encoded = self.tokenizer.encode(row)?;
         let words = word_spans(row, &encoded).len();
         let windows = windows(encoded.ids.len(), self.window());
@@ -247,13 +250,21 @@ impl TextClassifier {
         other: impl AsRow,
         aligned: Option<&[[usize; 2]]>,
     ) -> Result<ExplainCost> {
+        self.patch_cost_of_rows([text.as_row(), other.as_row()], aligned)
+    }
+
+    fn patch_cost_of_rows(
+        &self,
+        [text, other]: [RowRef<'_>; 2],
+        aligned: Option<&[[usize; 2]]>,
+    ) -> Result<ExplainCost> {
         let read = |text: RowRef<'_>| -> Result<usize> {
             Ok(FramedText::read(text, &self.tokenizer, self.config.max_tokens())?.ids.len())
         };
         let Some(encoder) = self.config.model.backbone.transformer() else { return Ok(ExplainCost::default()) };
         let sizes = [encoder.num_layers, encoder.num_heads];
         let of = CountConfig::for_classifier(&self.config.model);
-        Ok(patching_cost(of, sizes, [read(text.as_row())?, read(other.as_row())?], aligned))
+        Ok(patching_cost(of, sizes, [read(text)?, read(other)?], aligned))
     }
 }
 

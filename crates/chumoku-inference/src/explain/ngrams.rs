@@ -27,8 +27,11 @@ impl NgramClassifier {
     /// As for [`NgramClassifier::explain`], and if the model is not a multi-label model or there is no label with this
     /// name.
     pub fn explain_label(&self, text: impl AsRow, name: &str, label: Option<&str>) -> Result<Explanation> {
+        self.explain_row(text.as_row(), name, label)
+    }
+
+    fn explain_row(&self, row: RowRef<'_>, name: &str, label: Option<&str>) -> Result<Explanation> {
         let columns = self.columns();
-        let row = text.as_row();
         let text = row.text();
         require_text(row)?;
         let spans = crate::ngram::words(text);

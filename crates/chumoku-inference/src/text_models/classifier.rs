@@ -271,13 +271,17 @@ impl TextClassifier {
     /// # Errors
     /// If a text cannot be tokenized, or there is no such head.
     pub fn predict_without_heads<R: AsRow>(&self, texts: &[R], heads: &[[usize; 2]]) -> Result<Vec<Prediction>> {
+        self.predict_with(&self.params_without_heads(heads)?, &as_rows(texts))
+    }
+
+    fn params_without_heads(&self, heads: &[[usize; 2]]) -> Result<Params<f32>> {
         let [layers, count] = self.config.model.backbone.transformer().map_or([0; 2], |c| [c.num_layers, c.num_heads]);
         let mut params = self.params.clone();
         for &[layer, head] in heads {
             check_head([layer, head], [layers, count])?;
             self.model.attention(layer).into_iter().for_each(|attention| attention.ablate_head(&mut params, head));
         }
-        self.predict_with(&params, &as_rows(texts))
+        Ok(params)
     }
 
     fn predict_with(&self, params: &Params<f32>, texts: &[RowRef<'_>]) -> Result<Vec<Prediction>> {
@@ -343,6 +347,10 @@ impl TextClassifier {
     /// If `options` name a prompt, which classifiers do not have, a text cannot be tokenized, or a vector is not
     /// finite.
     pub fn embed<R: AsRow>(&self, texts: &[R], options: EmbedOptions<'_>) -> Result<Embeddings> {
+        self.embed_rows(&as_rows(texts), options)
+    }
+
+    fn embed_rows(&self, texts: &[RowRef<'_>], options: EmbedOptions<'_>) -> Result<Embeddings> {
         if let Some(name) = options.prompt {
             return Err(Error::Setting(tr!(
                 "prompt {name}: a classifier has no prompts; leave it out",

@@ -17,7 +17,7 @@ use crate::prediction::abstention::AbstentionCalibration;
 use crate::prediction::class_thresholds::ClassThresholds;
 use crate::prediction::decision_rule::DecisionRule;
 use crate::prediction::target::PredictionTarget;
-use crate::row::AsRow;
+use crate::row::{AsRow, RowRef};
 use crate::scoring::{Rows, Scores, score_log_p};
 use crate::{Error, Result, sorting, tr};
 use chumoku_kernels::parallel;
@@ -160,7 +160,10 @@ impl NgramClassifier {
     /// # Errors
     /// If a probability is not a number because the weights are too large.
     pub fn predict<R: AsRow>(&self, texts: &[R]) -> Result<Vec<Prediction>> {
-        let logits = self.ngrams.logits_batch(texts);
+        self.predictions(&self.ngrams.logits_batch(texts))
+    }
+
+    fn predictions(&self, logits: &[f32]) -> Result<Vec<Prediction>> {
         let NgramClassifierConfig { target: problem, hierarchy, scale, .. } = &self.config;
         let predict = |logits: &[f32]| {
             let binary_probabilities = problem.probabilities(hierarchy.as_ref(), logits, Some(logits));
@@ -225,7 +228,10 @@ impl NgramClassifier {
     /// # Errors
     /// As for [`NgramClassifier::explain_label`].
     pub fn ngram_effects_on_label(&self, text: impl AsRow, label: Option<&str>) -> Result<Vec<NgramEffect>> {
-        let text = text.as_row();
+        self.effects_on_label(text.as_row(), label)
+    }
+
+    fn effects_on_label(&self, text: RowRef<'_>, label: Option<&str>) -> Result<Vec<NgramEffect>> {
         let class = self.config.settings().class_to_explain(&self.predict(&[text])?[0], label)?;
         let weight = self.config.score_weight();
         let found = self.ngrams.contributions(text, class).into_iter();

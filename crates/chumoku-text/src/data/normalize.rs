@@ -1,11 +1,15 @@
 //! Normalizes texts for comparison.
 
-use crate::row::{AsRow, Row};
+use crate::row::{AsRow, Row, RowRef};
 
 /// Normalizes a row to decide whether two rows are equal: trimmed, in lowercase, with runs of white space as one
 /// space, and without feature columns.
 pub fn normalize(row: impl AsRow) -> Row {
-    let Some((first, second)) = row.as_row().pair() else { return normalize_text(row.as_row().text()).into() };
+    normalize_row(row.as_row())
+}
+
+fn normalize_row(row: RowRef<'_>) -> Row {
+    let Some((first, second)) = row.pair() else { return normalize_text(row.text()).into() };
     let [mut start, mut end] = [first, second].map(normalize_text);
     // White space counts beside the other text, except alone.
     if !start.is_empty() && first.ends_with(char::is_whitespace) {

@@ -61,7 +61,10 @@ pub fn escape_markdown(text: &str) -> String {
 /// Like [`show_controls`], for running text: line feeds and tabs become spaces, and a bar separates the two texts of a
 /// [pair](crate::row).
 pub fn show_controls_in_text(row: impl AsRow) -> String {
-    let text = row.as_row().display();
+    show_controls_in_line(&row.as_row().display())
+}
+
+fn show_controls_in_line(text: &str) -> String {
     let spaced: Vec<&str> = text.split_whitespace().collect();
     show_controls(&spaced.join(" "))
 }

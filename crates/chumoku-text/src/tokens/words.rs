@@ -3,7 +3,7 @@
 use super::japanese::{is_japanese, word_starts};
 use super::script::is_unspaced;
 use super::token_sequence::TokenSequence;
-use crate::row::AsRow;
+use crate::row::{AsRow, RowRef};
 use unicode_segmentation::UnicodeSegmentation;
 
 /// A word of a text and its tokens.
@@ -26,7 +26,11 @@ pub struct WordSpan {
 ///
 /// The gap between the texts of a pair is not white space, so that the separator token is a word.
 pub fn word_spans(row: impl AsRow, encoded: &TokenSequence) -> Vec<WordSpan> {
-    let (text, gap) = (row.as_row().text(), row.as_row().gap());
+    word_spans_of_row(row.as_row(), encoded)
+}
+
+fn word_spans_of_row(row: RowRef<'_>, encoded: &TokenSequence) -> Vec<WordSpan> {
+    let (text, gap) = (row.text(), row.gap());
     let borders = WordBoundaries::new(text, encoded.is_character_level);
     let mut words: Vec<WordSpan> = Vec::new();
     // The end of the text covered so far, and the word id of the last token.
