@@ -5,7 +5,7 @@
 //!
 //! # Representation
 //!
-//! A row is one string, with its boundaries beside it as byte positions:
+//! A row is one string and the byte positions of the boundaries in it:
 //!
 //! - The [text](RowRef::text) comes first. A pair has a line feed between its texts, so no word spans both, and spans of
 //!   tokens are byte ranges of one string. Only the position tells where the second text starts, since texts may have
@@ -16,8 +16,9 @@
 //!
 //! # Joined form
 //!
-//! Hashes and explanations in JSON have the parts in one string: text \[U+001F second text\] (U+001E value)… These are
-//! ASCII's unit and record separator, which no writing system uses. They become spaces inside the parts of a [`Row`].
+//! Hashes and explanations in JSON have the parts in one string: text \[U+001F second text\] (U+001E value)…
+//!
+//! Both separators are ASCII's, and no writing system uses them. They become spaces inside the parts of a [`Row`].
 //!
 //! This form never changes. Its hash decides the part of a split and identifies the data of a run. Models keep the order
 //! of their columns, so predictions do not depend on column names.
