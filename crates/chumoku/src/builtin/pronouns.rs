@@ -162,12 +162,12 @@ const ORDER_STREAM: u64 = 2;
 /// with exchanged nouns, so that no set of words decides.
 ///
 /// ```
-/// use chumoku::{builtin, lang::Lang};
+/// use chumoku::{builtin, lang::Lang, row::AsRow};
 ///
 /// let data = builtin::pronouns(Lang::En, 1);
 /// assert_eq!([data.train.len(), data.valid.len(), data.test.len()], [2_560, 320, 320]);
 /// assert_eq!(data.labels, ["first", "second"]);
-/// assert!(data.train.texts[0].contains(" because it was "));
+/// assert!(data.train.texts[0].as_row().text().contains(" because it was "));
 /// ```
 pub fn pronouns(lang: Lang, seed: u64) -> TrainingData {
     let words = Words::of(lang);
