@@ -128,14 +128,14 @@ def trace(
         for one in given if isinstance(given, (tuple, list)) else (given,):
             if isinstance(one, str):
                 check_text(what, one)
-    if isinstance(text, (tuple, list)) and len(text) == 2 and all(isinstance(one, str) for one in text):
-        text = _chumoku.joined(*text)
-    if not isinstance(text, (str, _chumoku.Row)):
+    is_pair = isinstance(text, (tuple, list)) and len(text) == 2 and all(isinstance(one, str) for one in text)
+    row = _chumoku.joined(*text) if text and is_pair else text
+    if not isinstance(row, (str, _chumoku.Row)):
         raise TypeError(f"text: expected the text that the model reads, or both as a tuple, got {type(text).__name__}")
     if part not in ("encoder", "decoder", "cross"):
         raise ValueError(f"part: expected one of encoder, decoder, cross, got {part!r}")
     with _folder_of(model) as folder:
-        return Trace(_chumoku.Trace.of_model(folder, text, target, part, layer, head, bool(backward)))
+        return Trace(_chumoku.Trace.of_model(folder, row, target, part, layer, head, bool(backward)))
 
 
 def _trace_example(source: str, given: str, head: int, backward: bool, name: str | None = None) -> Trace:

@@ -17,7 +17,7 @@ import datetime
 import json
 import os
 import re
-from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, cast
 
 from . import _chumoku
 
@@ -360,7 +360,8 @@ class _Embeddings(_Model):
         self._embedder = Embedder(model, **flags).fit()
         self.reads_pairs, self.columns, self.has_columns = False, [], False
         self.fields = [pa.field("embedding", pa.list_(pa.float32()))]
-        self._values = lambda texts: [list(self._embedder.transform(texts))]
+        # Without pairs and columns, all rows are texts.
+        self._values = lambda texts: [list(self._embedder.transform(cast("list[str]", texts)))]
 
 
 def _type_of(name: str) -> pa.DataType:
