@@ -34,11 +34,11 @@ fn memory_stays_below_the_estimate() {
     unbalanced.iter_mut().for_each(|(_, label)| *label = "common".into());
     unbalanced[..6].iter_mut().for_each(|(_, label)| *label = "rare".into());
     // More rows if tests are exhaustive.
-    let more = testkit::cases("chumoku-cli", 1, 4) as usize;
+    let thousands = |few, many| 1_000 * testkit::cases("chumoku-cli", few, many) as usize;
     for (name, rows) in [
-        ("many short rows", random_rows(3_000 * more, 5, 20_000.0, 2)),
-        ("few long rows", random_rows(60, 2_000 * more, 20_000.0, 2)),
-        ("77 classes", random_rows(1_000 * more, 12, 3_000.0, 77)),
+        ("many short rows", random_rows(thousands(3, 20), 5, 20_000.0, 2)),
+        ("few long rows", random_rows(60, thousands(2, 20), 20_000.0, 2)),
+        ("77 classes", random_rows(thousands(1, 4), 12, 3_000.0, 77)),
         ("Japanese", japanese()),
         ("unbalanced and tiny", unbalanced),
     ] {

@@ -11,7 +11,7 @@ pub fn normalize(row: impl AsRow) -> Row {
 fn normalize_row(row: RowRef<'_>) -> Row {
     let Some((first, second)) = row.pair() else { return normalize_text(row.text()).into() };
     let [mut start, mut end] = [first, second].map(normalize_text);
-    // White space counts beside the other text, except alone.
+    // White space where the texts meet counts, unless its text is empty: hashes of pairs depend on it.
     if !start.is_empty() && first.ends_with(char::is_whitespace) {
         start.push(' ');
     }
