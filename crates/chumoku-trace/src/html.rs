@@ -363,8 +363,8 @@ impl Trace {
         let operand = layout.step(id).map(|of| of.step);
         let mut all = self.steps.iter().chain(&self.hidden_steps);
         let named = operand.or_else(|| all.find(|other| layout.page_ids.get(&other.id) == Some(&id)));
-        let symbol =
-            with_subscripts(named.map_or("", |step| step.symbol.as_str())) + if is_transposed { "ᵀ" } else { "" };
+        let sign = if is_transposed { "ᵀ" } else { "" };
+        let symbol = with_subscripts(&format!("{}{sign}", named.map_or("", |step| step.symbol.as_str())));
         let flag = if is_transposed { " data-t" } else { "" };
         match operand {
             Some(step) => {

@@ -59,7 +59,7 @@ const copy = (step, isTransposed) => {
   if (labels[1 - flip].length) table.append(el('thead', '', el('tr', '', ...corner, ...labels[1 - flip].slice(0, columns).map(text => label('th', text, 'col')))));
   if (cut[0]) body.append(el('tr', '', ...corner, el('td', 'more', '⋮')));
   table.append(body);
-  const name = el(step.at ? 'a' : 'span', '', ...symbols(step.sym), flip ? 'ᵀ' : '');
+  const name = el(step.at ? 'a' : 'span', '', ...symbols(step.sym + (flip ? 'ᵀ' : '')));
   if (step.at) { name.href = `#${step.at}`; name.tabIndex = -1; }
   const figure = el('figure', `m copy${columns > 14 ? ' wide' : ''}`, el('figcaption', '', name), el('div', 'scroll', table));
   addView(step, figure, isTransposed);
@@ -98,7 +98,7 @@ const rewrite = step => {
   for (const part of template.split(/(\{\d\})/)) {
     const k = part.match(/^\{(\d)\}$/)?.[1], from = k === undefined ? null : byId.get(ids[k]);
     if (!from || seen.has(from)) {
-      const shown = from ? symbols(from.sym) : [part.trim()];
+      const shown = symbols(from ? from.sym : part.trim());
       if (parts.at(-1)?.className === 'op') parts.at(-1).append(' ', ...shown); else if (part.trim()) parts.push(el('span', 'op', ...shown));
       continue;
     }

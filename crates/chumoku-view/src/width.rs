@@ -37,7 +37,8 @@ pub fn escape_markup(text: &str) -> String {
 }
 
 /// Formats a formula as markup: text after `_` and the number of a head in brackets become subscripts. So does text in
-/// braces after `_`.
+/// braces after `_`. Letters that few fonts have, `ᵀ`, `ᵢ` and `ⱼ`, become elements too, because a browser searches all
+/// fonts for them before it paints.
 #[must_use]
 pub fn with_subscripts(text: &str) -> String {
     let mut out = String::new();
@@ -71,8 +72,12 @@ pub fn with_subscripts(text: &str) -> String {
         }
         rest = left;
     }
-    out + &escape_markup(rest)
+    out += &escape_markup(rest);
+    RAISED_AND_LOWERED.iter().fold(out, |text, (sign, markup)| text.replace(sign, markup))
 }
+
+const RAISED_AND_LOWERED: [(&str, &str); 4] =
+    [("ᵀ", "<sup>T</sup>"), ("ᵢⱼ", "<sub>ij</sub>"), ("ᵢ", "<sub>i</sub>"), ("ⱼ", "<sub>j</sub>")];
 
 /// Truncates a text to a width and marks the cut with `…`.
 pub fn truncate(text: &str, width: usize) -> String {
@@ -297,6 +302,8 @@ mod tests {
             ("S_biased + (0 | −∞) < a_", "S<sub>biased</sub> + (0 | −∞) &lt; a_"),
             ("h_t = g(h_{t−1}, x_t)", "h<sub>t</sub> = g(h<sub>t−1</sub>, x<sub>t</sub>)"),
             ("a_{b < W_Q", "a_{b &lt; W<sub>Q</sub>"),
+            ("dQ W_Qᵀ", "dQ W<sub>Q</sub><sup>T</sup>"),
+            ("−Σᵢⱼ {0} / maxⱼ x", "−Σ<sub>ij</sub> {0} / max<sub>j</sub> x"),
         ];
         for (text, expected) in cases {
             assert_eq!(with_subscripts(text), expected);
