@@ -81,7 +81,8 @@ def runner(target):
 
 
 def wine_environment(wine):
-    """Creates a separate Wine prefix with the one library that Wine 8 lacks."""
+    """Creates a separate Wine prefix with the one library that Wine 8 lacks, and fonts for Japanese and for the symbol of
+    spaces."""
     prefix = pathlib.Path(tempfile.gettempdir()) / f"chumoku-wine-{os.getuid()}"
     environment = {"WINEPREFIX": str(prefix), "WINEDEBUG": "-all", "WINEDLLOVERRIDES": "mscoree,mshtml="}
     system = prefix / "drive_c/windows/system32"
@@ -97,6 +98,11 @@ def wine_environment(wine):
                 "{ return SystemFunction036(to, (unsigned long)size); }\n"
             )
             run("x86_64-w64-mingw32-gcc", "-shared", "-O1", "-o", library, code, "-ladvapi32")
+    for pattern in ("sans-serif:lang=ja", "sans-serif:charset=2581") if shutil.which("fc-match") else ():
+        font = pathlib.Path(output("fc-match", "--format=%{file}", pattern))
+        if font.is_file() and not (to := prefix / "drive_c/windows/Fonts" / font.name).exists():
+            to.parent.mkdir(exist_ok=True)
+            shutil.copyfile(font, to)
     return environment
 
 

@@ -194,7 +194,7 @@ fn root_roundings(program: &Program) -> Vec<(Constants, String)> {
         Operation::Scale { factor, .. } if step.quantity == Quantity::ScaledScores => Some(factor),
         _ => None,
     });
-    let width = factor.map_or(0.0, |factor| factor.powi(-2).round());
+    let width = factor.map_or(0.0, |factor| (1.0 / (factor * factor)).round());
     let root = width.sqrt();
     // Another scale than that of d_k has no usual roundings.
     if root.fract() == 0.0 || factor.is_none_or(|factor| (factor * root - 1.0).abs() > 1e-12) {

@@ -75,7 +75,7 @@ pub(super) fn latex_number(text: &str) -> String {
 
 /// Returns n if a factor is 1/√n for a whole number n.
 pub(super) fn inverse_sqrt_of(factor: f64) -> Option<usize> {
-    let n = (factor.powi(-2)).round();
+    let n = (1.0 / (factor * factor)).round();
     let is_root = (1.0..1e9).contains(&n) && factor > 0.0 && (factor - n.sqrt().recip()).abs() < 1e-15 * 4.0;
     is_root.then_some(n as usize)
 }

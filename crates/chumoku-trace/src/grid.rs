@@ -1,5 +1,6 @@
 //! Matrices as tables of texts: labels, and the numbers that are shown.
 
+use super::printed_number::power_of_ten;
 use super::quantity::MatrixAxis;
 use super::trace_steps::{Trace, TraceStep};
 use chumoku::lang::show_controls;
@@ -75,7 +76,7 @@ pub(super) fn number_format(matrix: &Array2<f64>, digits: usize) -> impl Fn(f64)
 /// decimals. Remainders of cancellation do not count.
 pub(super) fn needs_exponent(matrix: &Array2<f64>, digits: usize) -> bool {
     let largest = matrix.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
-    largest >= 1e9 || (largest > ROUNDING_NOISE && largest < 10f64.powi(1 - digits as i32))
+    largest >= 1e9 || (largest > ROUNDING_NOISE && largest < power_of_ten(1 - digits as i32))
 }
 
 /// Formats a number with fixed decimals and no minus before zero.
@@ -104,7 +105,7 @@ pub(super) fn format_plain(x: f64, digits: usize) -> String {
     let (text, size) = (format_fixed(x, digits), x.abs());
     let is_noise = size <= ROUNDING_NOISE && digits <= MAX_DIGITS_WITHOUT_NOISE;
     let is_off = || text.parse().is_ok_and(|rounded: f64| (rounded - x).abs() > size / 100.0);
-    match size >= 1e9 || size < 10f64.powi(1 - digits as i32) && !is_noise && is_off() {
+    match size >= 1e9 || size < power_of_ten(1 - digits as i32) && !is_noise && is_off() {
         true => format!("{x:.2e}").replace(".00e", "e"),
         false => text,
     }

@@ -292,7 +292,7 @@ impl PrintedNumber {
         let (mantissa, exponent) = plain.split_once(['e', 'E']).unwrap_or((&plain, "0"));
         let decimals = mantissa.split_once('.').map_or(0, |(_, decimals)| decimals.len() as i32);
         let exponent: i32 = exponent.parse().map_err(|_| fault())?;
-        let unit = 10f64.powi(exponent.saturating_sub(decimals));
+        let unit = power_of_ten(exponent.saturating_sub(decimals));
         Ok(PrintedNumber { text: plain, value, unit })
     }
 
@@ -325,6 +325,12 @@ impl PrintedNumber {
             false => Interval::from_f64(self.value),
         }
     }
+}
+
+/// Returns 10 to an exponent. Windows rounds negative powers of `powi` in another way.
+pub(crate) fn power_of_ten(exponent: i32) -> f64 {
+    let power = 10f64.powi(exponent.saturating_abs());
+    if exponent < 0 { 1.0 / power } else { power }
 }
 
 impl fmt::Display for PrintedNumber {

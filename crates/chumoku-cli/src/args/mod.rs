@@ -71,7 +71,7 @@ const MAX_HELP_WIDTH: usize = 100;
 
 /// Train, use and explain transformers on your own text, on any CPU.
 #[derive(Debug, Parser)]
-#[command(name = "chumoku", version, max_term_width = MAX_HELP_WIDTH)]
+#[command(name = "chumoku", bin_name = "chumoku", version, max_term_width = MAX_HELP_WIDTH)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

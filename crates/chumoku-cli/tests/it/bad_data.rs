@@ -113,7 +113,7 @@ fn byte_order_marks_and_crlf_change_nothing() {
 
 #[test]
 fn nul_bytes() {
-    check_rejected(ALL_COMMANDS, "nul.csv", "text,label\na fine\0day,x\n", &["nul.csv:2:7", "NUL"]);
+    check_rejected(ALL_COMMANDS, "zero.csv", "text,label\na fine\0day,x\n", &["zero.csv:2:7", "NUL"]);
 }
 
 #[test]

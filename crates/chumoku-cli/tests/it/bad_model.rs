@@ -116,15 +116,19 @@ fn missing_truncated_and_replaced_files() {
         check_rejected(&changed_model(|place| place.write(&file, "[".repeat(200_000))), &file, &[]);
         check_rejected(&changed_model(|place| place.write(&file, "{}")), &file, &[]);
         // Such entries are reported but not opened: a pipe has no end, and a link leads out of the folder.
-        let instead = |command: &str| {
-            changed_model(|place| {
-                fs::rename(place.path(&file), place.path("elsewhere")).unwrap();
-                place.run_shell(&format!("{command} {file}")).assert_success();
-            })
-        };
-        check_rejected(&instead("mkdir"), &file, &["expected a file, found a folder"]);
+        let folder = changed_model(|place| {
+            fs::rename(place.path(&file), place.path("elsewhere")).unwrap();
+            fs::create_dir(place.path(&file)).unwrap();
+        });
+        check_rejected(&folder, &file, &["expected a file, found a folder"]);
         #[cfg(unix)]
         {
+            let instead = |command: &str| {
+                changed_model(|place| {
+                    fs::rename(place.path(&file), place.path("elsewhere")).unwrap();
+                    place.run_shell(&format!("{command} {file}")).assert_success();
+                })
+            };
             check_rejected(&instead("mkfifo"), &file, &["expected a file, found a pipe"]);
             check_rejected(&instead("ln -s ../elsewhere"), &file, &["expected a file, found a symbolic link"]);
             check_rejected(&instead("ln -s /dev/zero"), &file, &["expected a file, found a symbolic link"]);

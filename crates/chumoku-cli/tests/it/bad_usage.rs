@@ -103,6 +103,7 @@ fn help_is_not_an_error() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "runs a shell of Unix")]
 fn a_closed_pipe_is_not_an_error() {
     let place = place();
     place.train_small("model", &[]);

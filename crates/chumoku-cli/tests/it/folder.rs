@@ -168,7 +168,8 @@ fn foreign_names_keep_their_line_and_order() {
         format!("{}\n", serde_json::json!({ "text": text, "label": labels[i % 2] }))
     };
     place.write("rows.jsonl", (0..120).map(row).collect::<String>());
-    let folder = "mo\u{202e}del\u{1b} it's";
+    // Names on Windows have no control characters.
+    let folder = if cfg!(windows) { "mo\u{202e}del it's" } else { "mo\u{202e}del\u{1b} it's" };
     for model in [&["--epochs", "1"][..], &["--model", "ngrams"]] {
         let run = place.run(&[&["train", "rows.jsonl", "--force", "--out", folder], model].concat()).assert_success();
         let eval = place.run(&["eval", folder, "rows.jsonl"]).assert_success();
@@ -180,6 +181,8 @@ fn foreign_names_keep_their_line_and_order() {
         assert!(card.starts_with("# Text classifier: ") && !card.contains("\n# A heading"), "{card}");
         assert!(!card.contains("![x](") && !card.contains("<b>"), "{card}");
         // The printed command works in a shell that supports these quotes.
-        assert!(run.stdout.contains("chumoku predict $'mo\\u202edel\\u001b it\\'s' "), "{}", run.stdout);
+        if cfg!(unix) {
+            assert!(run.stdout.contains("chumoku predict $'mo\\u202edel\\u001b it\\'s' "), "{}", run.stdout);
+        }
     }
 }

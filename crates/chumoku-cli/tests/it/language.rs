@@ -289,7 +289,7 @@ fn errors_are_in_japanese() {
     place.write("header.csv", "text,label\n");
     place.write("unlike.csv", "text,label\n一,良い\n二,良くない\n");
     place.write("none.csv", "a,b\n1,2\n3,4\n");
-    place.write("nul.csv", b"text,label\na\0b,1\n");
+    place.write("zero.csv", b"text,label\na\0b,1\n");
     place.write("not.parquet", "text");
     std::fs::create_dir_all(place.path("nothing")).unwrap();
     let cases: &[&[&str]] = &[
@@ -309,7 +309,7 @@ fn errors_are_in_japanese() {
         &["train", "few.csv"],
         &["train", "header.csv"],
         &["train", "none.csv"],
-        &["train", "nul.csv"],
+        &["train", "zero.csv"],
         &["train", "not.parquet"],
         &["train", "reviewed.csv", "--label", "評判"],
         &["train", "reviewed.csv", "--text", "評価", "--label", "評価"],

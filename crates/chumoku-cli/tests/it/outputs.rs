@@ -1,6 +1,6 @@
 //! Outputs are checked before any work and never replace inputs. A run leaves nothing in other places.
 
-use crate::common::{HoldPoint, Run, SMALL, TestDir, csv, reviews};
+use crate::common::{HoldPoint, NO_SUCH_FOLDER, NOT_A_FOLDER, Run, SMALL, TestDir, csv, reviews};
 use chumoku::failpoint::VARIABLE;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -163,7 +163,7 @@ fn outputs_are_checked_before_inputs_are_read() {
     for command in commands {
         let args: Vec<&str> = command.split(' ').collect();
         let path = *args.last().unwrap();
-        let reason = if path.starts_with("file") { "Not a directory" } else { "No such file or directory" };
+        let reason = if path.starts_with("file") { NOT_A_FOLDER } else { NO_SUCH_FOLDER };
         place.run_rejected(&args, &[path, reason]);
     }
     // The same for a run that would be lost.

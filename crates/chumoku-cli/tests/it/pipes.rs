@@ -161,6 +161,7 @@ fn lines_are_answered_as_they_arrive() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "runs a shell of Unix")]
 fn slow_input_is_read_completely() {
     let place = TestDir::new();
     let run = place.run_shell(&format!(
@@ -172,6 +173,7 @@ fn slow_input_is_read_completely() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "runs a shell of Unix")]
 fn a_closed_output_is_not_an_error() {
     let place = TestDir::new();
     place.write("x.csv", csv(&vec![reviews(700); 4].concat()));

@@ -116,6 +116,7 @@ fn threads_and_kills_change_nothing_and_the_seed_does() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "runs a shell of Unix")]
 fn one_command_runs_both_steps() {
     // Few texts, as pretraining on so little data takes a hundred epochs.
     let place = place_of(24, 32);

@@ -183,6 +183,7 @@ fn hugging_face_folders_replaced_during_loading_are_never_mixed() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "sends a signal of Unix")]
 fn a_service_loads_and_reloads_one_model() {
     let place = two_classifiers(&["--model", "ngrams"]);
     let request = json!({ "inputs": TEXT, "full": true });

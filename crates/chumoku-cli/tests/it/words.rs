@@ -109,9 +109,9 @@ fn a_tagger_is_trained_and_used() {
     let rows = place.run(&["predict", "model", "--input", "lines.txt", "--json"]).assert_success().json_lines();
     assert_eq!(rows[0]["spans"], found["spans"]);
 
-    for piped in ["-", "/dev/stdin"] {
+    for piped in if cfg!(unix) { &["-", "/dev/stdin"][..] } else { &["-"] } {
         let run =
-            place.run_shell(&format!("cat lines.txt | chumoku predict model --input {piped} --json")).assert_success();
+            place.run_shell(&format!("chumoku predict model --input {piped} --json < lines.txt")).assert_success();
         assert_eq!(run.json()["spans"], found["spans"], "{piped}");
     }
 

@@ -32,7 +32,8 @@ pub(super) fn available_memory() -> Option<u64> {
     let mut found = MEMORYSTATUSEX { dwLength: length, ..Default::default() };
     // SAFETY: the call writes the struct, whose length field is correct.
     let has_succeeded = unsafe { GlobalMemoryStatusEx(&mut found) } != 0;
-    has_succeeded.then_some(found.ullAvailPhys.min(found.ullAvailPageFile))
+    // Wine reports 0 while another thread asks.
+    has_succeeded.then_some(found.ullAvailPhys.min(found.ullAvailPageFile)).filter(|&bytes| bytes > 0)
 }
 
 pub(super) fn process_memory() -> Option<ProcessMemory> {

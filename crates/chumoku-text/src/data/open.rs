@@ -59,8 +59,10 @@ pub(crate) fn open_path(path: &Path, options: &ReadOptions) -> Result<DecodedFil
 
 /// Checks that a path is a file or a pipe.
 pub fn check_path(path: &Path) -> Result<fs::Metadata, DataError> {
+    use io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
     let metadata = match fs::metadata(path) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+        // A name with `*` or `:` is invalid on Windows.
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory | InvalidFilename) => {
             if is_address(path) {
                 return Err(DataError::WebAddress { path: path.to_owned() });
             }

@@ -112,6 +112,7 @@ pub fn system_message(error: &io::Error) -> String {
         (Lang::Ja, ErrorKind::AlreadyExists) => Some("すでに存在します"),
         (Lang::Ja, ErrorKind::IsADirectory) => Some("フォルダです"),
         (Lang::Ja, ErrorKind::NotADirectory) => Some("パスの途中にフォルダ以外のものがあります"),
+        (Lang::Ja, ErrorKind::InvalidFilename) => Some("ファイル名として使えない名前です"),
         (Lang::Ja, ErrorKind::StorageFull) => Some("ディスクに空きがありません"),
         (Lang::Ja, ErrorKind::QuotaExceeded) => Some("割り当てられた容量を超えています"),
         (Lang::Ja, ErrorKind::ReadOnlyFilesystem) => Some("読み取り専用のファイルシステムです"),

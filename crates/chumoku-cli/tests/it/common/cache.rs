@@ -140,7 +140,8 @@ impl TestDir {
         for arg in args {
             add(&mut hash, arg.as_bytes());
             let named = arg.split_once('=').filter(|_| arg.starts_with("--")).map_or(*arg, |(_, value)| value);
-            for path in named.split(',').filter(|name| !name.is_empty()).map(|name| self.path(name)) {
+            // `/` is a separator of labels, not the whole disk.
+            for path in named.split(',').filter(|&name| !name.is_empty() && name != "/").map(|name| self.path(name)) {
                 if path.symlink_metadata().is_ok() {
                     add_contents(&mut hash, &path)?;
                 }

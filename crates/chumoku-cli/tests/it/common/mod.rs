@@ -32,6 +32,11 @@ pub struct Run {
     pub peak_bytes: Option<u64>,
 }
 
+/// Part of the system's message about a path through a folder that is missing.
+pub const NO_SUCH_FOLDER: &str = if cfg!(windows) { "os error 3" } else { "No such file or directory" };
+/// Part of the system's message about a path through a file.
+pub const NOT_A_FOLDER: &str = if cfg!(windows) { "os error 3" } else { "Not a directory" };
+
 impl TestDir {
     /// Runs a training command that is killed at one failpoint after another, and resumes it until it finishes.
     ///
@@ -179,11 +184,9 @@ impl TestDir {
         Run { peak_bytes: kilobytes.map(|n| n << 10), ..Run::from_output(Output { status, stdout, stderr }) }
     }
 
-    /// Runs a shell command in which `chumoku` is the program under test.
+    /// Runs a command of the system's shell, `sh` or `cmd`, in which `chumoku` is the program under test.
     pub fn run_shell(&self, line: &str) -> Run {
-        let line = format!("chumoku() {{ \"$CHUMOKU\" \"$@\"; }}\n{line}");
-        let mut command = Command::new("sh");
-        command.args(["-c", &line]).env("CHUMOKU", env!("CARGO_BIN_EXE_chumoku"));
+        let mut command = shell(line);
         command.current_dir(&self.root).stdin(Stdio::null()).env_remove("RUST_BACKTRACE");
         Run::from_output(command.output().unwrap())
     }
@@ -234,7 +237,7 @@ impl TestDir {
                 if data.is_dir() {
                     folders.push(path.clone());
                 }
-                found.insert(path.strip_prefix(&self.root).unwrap().display().to_string(), what);
+                found.insert(with_slashes(path.strip_prefix(&self.root).unwrap().display().to_string()), what);
             }
         }
         found
@@ -345,10 +348,34 @@ impl HoldPoint {
     }
 }
 
+#[cfg(not(windows))]
+fn shell(line: &str) -> Command {
+    let line = format!("chumoku() {{ \"$CHUMOKU\" \"$@\"; }}\n{line}");
+    let mut command = Command::new("sh");
+    command.args(["-c", &line]).env("CHUMOKU", env!("CARGO_BIN_EXE_chumoku"));
+    command
+}
+
+#[cfg(windows)]
+fn shell(line: &str) -> Command {
+    use std::os::windows::process::CommandExt;
+    let own = Path::new(env!("CARGO_BIN_EXE_chumoku")).parent().unwrap().to_owned();
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(own).chain(std::env::split_paths(&others))).unwrap();
+    let mut command = Command::new("cmd");
+    command.args(["/D", "/S", "/C"]).raw_arg(format!("\"{line}\"")).env("PATH", path).env("LANG", "C");
+    command
+}
+
+/// Writes the paths of Windows as those of other systems.
+pub fn with_slashes(text: String) -> String {
+    if cfg!(windows) { text.replace('\\', "/") } else { text }
+}
+
 impl Run {
     pub fn from_output(output: Output) -> Run {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("output is UTF-8");
-        let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+        let (stdout, stderr) = (text(output.stdout), with_slashes(text(output.stderr)));
         /// Exit code of `abort` on Windows, which has no signals.
         const FAST_FAIL: i32 = 0xc000_0409_u32.cast_signed();
         let code = output.status.code().filter(|&code| code != FAST_FAIL);

@@ -1,6 +1,7 @@
 //! Every format, plain and gzipped, and what is detected in it.
 
 use super::*;
+use std::path::MAIN_SEPARATOR;
 
 const EXPECTED: [(&str, &str); 4] =
     [("great food, really", "pos"), ("bad \"service\"", "neg"), ("とても良い", "pos"), ("so so", "neg")];
@@ -53,7 +54,7 @@ fn each_format_is_described() {
     let folder = Folder::new();
     let descriptions = files().into_iter().map(|(name, content)| {
         let source = RowSource::open(&folder.file(name, content), &labeled()).unwrap();
-        source.describe().replace(&format!("{}/", folder.0.path().display()), "")
+        source.describe().replace(&format!("{}{MAIN_SEPARATOR}", folder.0.path().display()), "")
     });
     let expected = [
         "a.csv: CSV with a header, 2 columns (the file's name); text = column “review” (its name), label = column “stars” (its name)",
