@@ -319,7 +319,10 @@ def classify(network, folder, text):
             x = network.recurrent(x)
         else:
             x = network.layers("encoder", config["num_layers"], x, causal=config["causal"])
-        pooled = {"mean": x.mean(axis=0), "max": x.max(axis=0), "first": x[0]}[config["pooling"]]
+        pooled = {
+            "mean": lambda: x.mean(axis=0), "max": lambda: x.max(axis=0), "first": lambda: x[0],
+            "mean_sqrt_length": lambda: x.sum(axis=0) / math.sqrt(len(x)),
+        }[config["pooling"]]()
         logits += network.linear("head", pooled) * (len(window) / len(ids) if ids else 1)
     if "problem" in config:
         return labels(text, config, logits, ngram_logits(text, config["ngrams"], tensors))

@@ -265,6 +265,7 @@ fn every_network_setting_matches_the_documentation() {
         json!({ "position": "none" }),
         json!({ "pooling": "max" }),
         json!({ "pooling": "first" }),
+        json!({ "pooling": "mean_sqrt_length" }),
         json!({ "activation": "relu" }),
         json!({ "causal": true }),
         json!({ "attention_window": 2 }),

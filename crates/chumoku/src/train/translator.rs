@@ -210,8 +210,8 @@ fn train_network(
     let base = ProcessUsage::measure().current;
     if options.tokens == Some(TokenizationUnit::Words) {
         return Err(Error::Setting(tr!(
-            "tokens: expected subwords or characters, found words, which only language models support",
-            "トークン: 単語をトークンにできるのは言語モデルだけです。サブワードか文字を指定してください"
+            "tokens: expected subwords or characters, found words, which only classifiers and language models support",
+            "トークン: 単語をトークンにできるのは分類器と言語モデルだけです。サブワードか文字を指定してください"
         )));
     }
     let (tokenizers, unit) = train_tokenizers(&data.train, options.tokens)?;
