@@ -188,14 +188,14 @@ impl Program {
                 }
                 _ => return Err(self.no_rule_error(id)),
             },
-            Operation::Pool { of, ways } => {
+            Operation::Pool { of, poolings } => {
                 let rows = self.value(*of).nrows();
                 let spread = |over| Operation::BroadcastRow { of: g, rows, over };
-                let operation = match ways[..] {
+                let operation = match poolings[..] {
                     [Pooling::Mean] => spread(rows as f64),
                     [Pooling::MeanSqrtLength] => spread((rows as f64).sqrt()),
-                    [way @ (Pooling::First | Pooling::Last | Pooling::Max)] => {
-                        Operation::PoolingGradient { of: *of, gradient: g, way }
+                    [pooling @ (Pooling::First | Pooling::Last | Pooling::Max)] => {
+                        Operation::PoolingGradient { of: *of, gradient: g, pooling }
                     }
                     _ => return Err(self.no_rule_error(id)),
                 };
@@ -241,7 +241,7 @@ impl Program {
             }
             // Row t of H′ is row t − 1 of H, whose gradient is already complete; the first row is h_0.
             Operation::StateRecurrence(before) => {
-                let first = Operation::Pool { of: g, ways: vec![Pooling::First] };
+                let first = Operation::Pool { of: g, poolings: vec![Pooling::First] };
                 before.first[usize::from(before.is_state)].iter().map(|id| (*id, Other(first.clone()))).collect()
             }
             Operation::LayerNorm { of, gamma, beta, epsilon } => {

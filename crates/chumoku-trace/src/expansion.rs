@@ -263,15 +263,15 @@ pub(super) fn expansion_form<'a>(
             let gamma = gamma.map(|id| of(id)[[0, column]]);
             ExpansionForm::RmsNorm { of: [numbers[column], square, *epsilon], gamma }
         }
-        Operation::Pool { of: a, ways } => {
+        Operation::Pool { of: a, poolings } => {
             let width = of(*a).ncols().max(1);
             let numbers = of(*a).column(column % width).to_vec();
             let count = numbers.len() as f64;
-            match ways.get(column / width)? {
+            match poolings.get(column / width)? {
                 Pooling::First | Pooling::Last => return None,
                 Pooling::Max => ExpansionForm::Max(numbers),
                 Pooling::MeanSqrtLength => ExpansionForm::Average(numbers, count.sqrt()),
-                _ => ExpansionForm::Average(numbers, count),
+                Pooling::Mean => ExpansionForm::Average(numbers, count),
             }
         }
         Operation::Activation { of: a, activation } => ExpansionForm::Activation(*activation, entry(a)),

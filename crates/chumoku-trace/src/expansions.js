@@ -95,11 +95,11 @@ const expansions = {
   },
   RmsNormalised: ([a, g], { epsilon }, i, j) => () =>
     `${g ? plain(g[0][j]) + '·' : ''}${signed(a[i][j])} / √(${plain(squares(a[i]) / a[i].length)} + ${plain(epsilon)})`,
-  Pooled: ([a], { ways }, i, j) => {
-    const c = column(a, j % a[0].length), way = ways[Math.floor(j / a[0].length)];
-    if (way === 'max') return largest(c);
-    if (way === 'first' || way === 'last') return terms([c.at(way === 'first' ? 0 : -1)]);
-    return lang => `(${terms(c)(lang)}) / ${plain(way === 'mean' ? c.length : Math.sqrt(c.length))}`;
+  Pooled: ([a], { poolings }, i, j) => {
+    const c = column(a, j % a[0].length), pooling = poolings[Math.floor(j / a[0].length)];
+    if (pooling === 'max') return largest(c);
+    if (pooling === 'first' || pooling === 'last') return terms([c.at(pooling === 'first' ? 0 : -1)]);
+    return lang => `(${terms(c)(lang)}) / ${plain(pooling === 'mean' ? c.length : Math.sqrt(c.length))}`;
   },
   Activated: ([a], { curve }, i, j) => () => {
     const x = plain(a[i][j]), own = signed(a[i][j]);
@@ -154,9 +154,9 @@ const expansions = {
   },
   OneHot: ([a], p, i, j) => () => `[${plain(a[i][j])} = ${largest(a[i])()}]`,
   Masked: ([a], p, i, j) => isSeen(p, i, j) ? terms([a[i][j]]) : lang => lang === 'ja' ? '−∞（マスク）' : '−∞ (masked)',
-  Placed: ([a, g], { way }, i, j) => {
-    const c = column(a, j), at = taken[way](c);
-    return way === 'max' ? () => `${plain(g[0][j])}·[${plain(c[i])} = ${largest(c)()}]` : products([[g[0][j], at === i ? 1 : 0]]);
+  Placed: ([a, g], { pooling }, i, j) => {
+    const c = column(a, j), at = taken[pooling](c);
+    return pooling === 'max' ? () => `${plain(g[0][j])}·[${plain(c[i])} = ${largest(c)()}]` : products([[g[0][j], at === i ? 1 : 0]]);
   },
   // The state of a token is a row of a later step.
   Before: (of, { state, source }, i, j) => i ? terms([source[i - 1][j]]) : terms([of[state ? 4 : 3]?.[0][j] ?? 0]),

@@ -203,22 +203,23 @@ pub(super) fn formula_template(program: &Program, id: StepId) -> Option<FormulaT
             ),
             None => with(&[of], ["{0} / √(mean({0}²) + ε)", "\\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}"]),
         },
-        Operation::Pool { of, ways } => {
-            let each: Vec<[&str; 2]> = ways
+        Operation::Pool { of, poolings } => {
+            let each: Vec<[&str; 2]> = poolings
                 .iter()
-                .map(|way| match way {
+                .map(|pooling| match pooling {
                     Pooling::First => ["{0}(1, :)", "\\left({0}\\right)_{1,:}"],
                     Pooling::Last => ["{0}(n, :)", "\\left({0}\\right)_{n,:}"],
                     Pooling::Max => ["maxᵢ {0}", "\\max_i {0}"],
                     Pooling::MeanSqrtLength => ["Σᵢ {0} / √n", "\\textstyle\\sum_i {0}/\\sqrt{n}"],
-                    _ => ["Σᵢ {0} / n", "\\textstyle\\sum_i {0}/n"],
+                    Pooling::Mean => ["Σᵢ {0} / n", "\\textstyle\\sum_i {0}/n"],
                 })
                 .collect();
             match &each[..] {
                 [one] => with(&[of], *one),
                 all => {
-                    let joined =
-                        |i: usize, between: &str| all.iter().map(|way| way[i]).collect::<Vec<_>>().join(between);
+                    let joined = |i: usize, between: &str| {
+                        all.iter().map(|pooling| pooling[i]).collect::<Vec<_>>().join(between)
+                    };
                     let [text, latex] = [joined(0, "; "), joined(1, ",\\ ")];
                     with(&[of], [&format!("[{text}]"), &format!("[\\,{latex}\\,]")])
                 }
@@ -299,8 +300,8 @@ pub(super) fn formula_template(program: &Program, id: StepId) -> Option<FormulaT
         Operation::ActivationDerivative { of, curve } => with(&[of], derivative_formula(*curve)),
         Operation::NormGradient(made) => norm_gradient_formula(program, made),
         Operation::ColumnDotProducts([a, b]) => with(&[a, b], ["Σᵢ {0} ∘ {1}", "\\textstyle\\sum_i {0}\\odot {1}"]),
-        Operation::PoolingGradient { of, gradient, way } => {
-            let pattern = match way {
+        Operation::PoolingGradient { of, gradient, pooling } => {
+            let pattern = match pooling {
                 Pooling::First => ["{0} · [i = 1]", "{0}\\ [i = 1]"],
                 Pooling::Last => ["{0} · [i = n]", "{0}\\ [i = n]"],
                 _ => ["{0} · [i = argmaxᵢ {1}]", "{0}\\ [i = \\arg\\max_i {1}]"],

@@ -80,8 +80,8 @@ pub(crate) enum Operation {
     LayerNorm { of: StepId, gamma: Option<StepId>, beta: Option<StepId>, epsilon: f64 },
     /// `γ x/√(mean(x²) + ε)` for each row (Zhang and Sennrich 2019).
     RmsNorm { of: StepId, gamma: Option<StepId>, epsilon: f64 },
-    /// The rows pooled to one row in each of these ways, side by side.
-    Pool { of: StepId, ways: Vec<Pooling> },
+    /// The rows pooled to one row with each of these methods, side by side.
+    Pool { of: StepId, poolings: Vec<Pooling> },
     /// An activation, entry by entry.
     Activation { of: StepId, activation: Activation },
     /// `tanh(A)`.
@@ -114,7 +114,7 @@ pub(crate) enum Operation {
     /// `Σᵢ A ∘ B`: the sum of each column of a product.
     ColumnDotProducts([StepId; 2]),
     /// The single row G in the row that pooling took a column from, 0 elsewhere.
-    PoolingGradient { of: StepId, gradient: StepId, way: Pooling },
+    PoolingGradient { of: StepId, gradient: StepId, pooling: Pooling },
     /// `(G − U Σⱼ U ∘ G) / ‖A‖` for each row of A, where U is A divided by its length.
     UnitGradient { of: StepId, unit: StepId, gradient: StepId },
     /// `diag(a) − a aᵀ` for one row a of shares: softmax's Jacobian.
@@ -206,7 +206,7 @@ impl Operation {
             Operation::SoftmaxJacobian { shares, .. } => (of(*shares).1, of(*shares).1),
             Operation::Columns { of: a, range } => (of(*a).0, range.len()),
             Operation::CrossEntropy { .. } => (1, 1),
-            Operation::Pool { of: a, ways } => (1, ways.len() * of(*a).1),
+            Operation::Pool { of: a, poolings } => (1, poolings.len() * of(*a).1),
             Operation::RowMax(a) | Operation::RowSums(a) => (of(*a).0, 1),
             Operation::StateRecurrence(before) => (of(before.sums).0, of(before.weight).0),
             Operation::Gate { terms: [(a, _), _], width, .. } => (of(*a).0, *width),
@@ -338,9 +338,9 @@ impl Operation {
                 }
                 gamma.map_or(y.clone(), |gamma| map_entries(y.view(), |(_, j), x| x.mul(value(gamma)[[0, j]])))
             }
-            Operation::Pool { of, ways } => {
+            Operation::Pool { of, poolings } => {
                 let a = value(*of);
-                let rows: Vec<Array2<S>> = ways.iter().map(|&way| pool_rows(a, way)).collect();
+                let rows: Vec<Array2<S>> = poolings.iter().map(|&pooling| pool_rows(a, pooling)).collect();
                 let rows: Vec<ArrayView2<'_, S>> = rows.iter().map(|row| row.view()).collect();
                 concatenate(Axis(1), &rows).expect("each is one row")
             }
@@ -417,10 +417,10 @@ impl Operation {
                     a.column(j).iter().zip(b.column(j)).fold(S::from_f64(0.0), |sum, (x, y)| sum.add(x.mul(*y)))
                 })
             }
-            Operation::PoolingGradient { of, gradient, way } => {
+            Operation::PoolingGradient { of, gradient, pooling } => {
                 let (of, gradient) = (value(*of), value(*gradient));
                 let last = of.nrows().saturating_sub(1);
-                map_entries(of, |(i, j), _| match way {
+                map_entries(of, |(i, j), _| match pooling {
                     Pooling::First => S::from_f64(f64::from(i == 0)).mul_share(gradient[[0, j]]),
                     Pooling::Last => S::from_f64(f64::from(i == last)).mul_share(gradient[[0, j]]),
                     _ => S::is_argmax(&of.column(j).to_vec(), i).mul_share(gradient[[0, j]]),
@@ -518,7 +518,7 @@ fn rotate_pairs<S: Scalar>(a: ArrayView2<'_, S>, speed: impl Fn(usize) -> f64) -
 }
 
 /// Pools all rows to one; without rows it is 0.
-fn pool_rows<S: Scalar>(a: ArrayView2<'_, S>, way: Pooling) -> Array2<S> {
+fn pool_rows<S: Scalar>(a: ArrayView2<'_, S>, pooling: Pooling) -> Array2<S> {
     let count = a.nrows() as f64;
     let over =
         |count: f64| move |column: Vec<S>| column.into_iter().fold(S::from_f64(0.0), S::add).div(S::from_f64(count));
@@ -526,12 +526,12 @@ fn pool_rows<S: Scalar>(a: ArrayView2<'_, S>, way: Pooling) -> Array2<S> {
         let column = |j: usize| if a.nrows() == 0 { S::from_f64(0.0) } else { one(a.column(j).to_vec()) };
         from_entries((1, a.ncols()), |(_, j)| column(j))
     };
-    match way {
+    match pooling {
         Pooling::First => each(&|column| column[0]),
         Pooling::Last => each(&|column| column[column.len() - 1]),
         Pooling::Max => each(&|column| column.into_iter().fold(S::from_f64(f64::NEG_INFINITY), S::max)),
         Pooling::MeanSqrtLength => each(&over(count.sqrt())),
-        _ => each(&over(count)),
+        Pooling::Mean => each(&over(count)),
     }
 }
 

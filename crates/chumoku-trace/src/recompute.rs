@@ -108,13 +108,13 @@ fn visible_json(visible: &Array2<bool>) -> Value {
     visible.into()
 }
 
-fn pooling_name(way: Pooling) -> &'static str {
-    match way {
+fn pooling_name(pooling: Pooling) -> &'static str {
+    match pooling {
         Pooling::First => "first",
         Pooling::Last => "last",
         Pooling::Max => "max",
         Pooling::MeanSqrtLength => "mean_sqrt_length",
-        _ => "mean",
+        Pooling::Mean => "mean",
     }
 }
 
@@ -191,12 +191,12 @@ fn script_operation(operation: &Operation, columns: usize) -> Option<ScriptOpera
         Operation::RmsNorm { of: a, gamma, epsilon } => {
             optional("RmsNormalised", vec![Some(*a), *gamma], json!({ "epsilon": epsilon }))
         }
-        Operation::Pool { of: a, ways } => {
-            let ways: Vec<&str> = ways.iter().map(|way| pooling_name(*way)).collect();
-            of("Pooled", &[*a], json!({ "ways": ways }))
+        Operation::Pool { of: a, poolings } => {
+            let poolings: Vec<&str> = poolings.iter().map(|pooling| pooling_name(*pooling)).collect();
+            of("Pooled", &[*a], json!({ "poolings": poolings }))
         }
-        Operation::PoolingGradient { of: a, gradient, way } => {
-            of("Placed", &[*a, *gradient], json!({ "way": pooling_name(*way) }))
+        Operation::PoolingGradient { of: a, gradient, pooling } => {
+            of("Placed", &[*a, *gradient], json!({ "pooling": pooling_name(*pooling) }))
         }
         Operation::Activation { of: a, activation } => {
             of("Activated", &[*a], json!({ "curve": activation_name(*activation)? }))

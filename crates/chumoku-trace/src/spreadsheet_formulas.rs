@@ -285,16 +285,16 @@ impl SheetLayout<'_> {
                 let width = step.value.ncols() / parts.len().max(1);
                 block(parts.get(j / width.max(1))?)?.qualified_cell(i, j % width)
             }
-            Operation::Pool { of, ways } => {
+            Operation::Pool { of, poolings } => {
                 let from = block(of)?;
                 let width = from.block.columns.max(1);
                 let column = from.column_range(j % width);
-                match ways.get(j / width)? {
+                match poolings.get(j / width)? {
                     Pooling::First => from.qualified_cell(0, j % width),
                     Pooling::Last => from.qualified_cell(from.block.rows - 1, j % width),
                     Pooling::Max => format!("MAX({column})"),
                     Pooling::MeanSqrtLength => format!("SUM({column})/SQRT(COUNT({column}))"),
-                    _ => format!("AVERAGE({column})"),
+                    Pooling::Mean => format!("AVERAGE({column})"),
                 }
             }
             Operation::Activation { of, activation } => {
@@ -406,9 +406,9 @@ impl SheetLayout<'_> {
             Operation::ColumnDotProducts([a, b]) => {
                 format!("SUMPRODUCT({},{})", column_of(a)?, column_of(b)?)
             }
-            Operation::PoolingGradient { of, gradient, way } => {
+            Operation::PoolingGradient { of, gradient, pooling } => {
                 let (from, g) = (block(of)?, top(gradient)?);
-                let is_there = match way {
+                let is_there = match pooling {
                     Pooling::First => i == 0,
                     Pooling::Last => i + 1 == from.block.rows,
                     _ => {
@@ -552,10 +552,10 @@ fn cell_inputs(operation: &Operation, i: usize, j: usize) -> Vec<CellInput> {
             vec![numbers(of, row, None), numbers(speeds, Some(0), None)]
         }
         Operation::Rotary { of, .. } | Operation::RowSums(of) | Operation::UnitLength(of) => whole_rows(&[of]),
-        Operation::Pool { of, ways } => {
+        Operation::Pool { of, poolings } => {
             // With several poolings the column depends on their width, which is not known here, so everything counts as
             // input.
-            vec![numbers(of, None, column.filter(|_| ways.len() == 1))]
+            vec![numbers(of, None, column.filter(|_| poolings.len() == 1))]
         }
         Operation::LayerNorm { of, gamma, beta, .. } => {
             whole_rows(&[of]).into_iter().chain([gamma, beta].into_iter().flatten().map(top)).collect()
@@ -582,8 +582,8 @@ fn cell_inputs(operation: &Operation, i: usize, j: usize) -> Vec<CellInput> {
             whole_rows(&[of, plain, gradient]).into_iter().chain(gamma).collect()
         }
         Operation::ColumnDotProducts(pair) => pair.iter().map(|id| numbers(id, None, column)).collect(),
-        Operation::PoolingGradient { of, gradient, way } => {
-            let of = (*way == Pooling::Max).then(|| numbers(of, None, column));
+        Operation::PoolingGradient { of, gradient, pooling } => {
+            let of = (*pooling == Pooling::Max).then(|| numbers(of, None, column));
             of.into_iter().chain([top(gradient)]).collect()
         }
         Operation::UnitGradient { of, unit, gradient } => whole_rows(&[of, unit, gradient]),

@@ -36,7 +36,7 @@ impl ProgramBuilder<'_> {
                 )),
             };
         };
-        let pooled = Operation::Pool { of, ways: options.pooling.clone() };
+        let pooled = Operation::Pool { of, poolings: options.pooling.clone() };
         let row = self.program.add_computed(Quantity::Pooled, None, pooled)?;
         let row = self.add_dense(row)?;
         match options.unit_length {

@@ -300,7 +300,8 @@ fn trace_step(program: &Program, id: StepId, heads: usize) -> TraceStep {
         |step: &ProgramStep| step.quantity.axes() == [MatrixAxis::Queries, MatrixAxis::Keys] && !step.value.is_square();
     let keys = if has_memory || program.steps().iter().any(is_wide) { "m" } else { "n" };
     let of_all = head.is_none() && heads > 1;
-    let is_many = |step: &ProgramStep| matches!(&step.operation, Operation::Pool { ways, .. } if ways.len() > 1);
+    let is_many =
+        |step: &ProgramStep| matches!(&step.operation, Operation::Pool { poolings, .. } if poolings.len() > 1);
     let cell = program.steps().iter().find_map(|step| match &step.operation {
         Operation::StateRecurrence(before) => Some(before.cell),
         _ => None,

@@ -27,7 +27,7 @@ impl AbstentionThresholds {
     /// # Errors
     /// A message, if the model predicts a measure, whose answers are never exactly right. Also if the folder has no
     /// abstention calibration, or the calibration cannot guarantee this share.
-    pub fn for_accuracy(model: Predictor<'_>, level: f64) -> Result<AbstentionThresholds, String> {
+    pub fn for_accuracy(model: Predictor<'_>, target_accuracy: f64) -> Result<AbstentionThresholds, String> {
         if model.target().number().is_some_and(|number| !number.scale.has_levels()) {
             return Err(tr!(
                 "only for classes, labels and ratings: the prediction of a measure is never exactly right. Each prediction has an \
@@ -42,9 +42,9 @@ impl AbstentionThresholds {
                 "このモデルには検証データでの確信度が保存されていません。検証データを付けて学習し直してください"
             ));
         };
-        let (rows, percent) = (calibration.rows, 100.0 * level);
+        let (rows, percent) = (calibration.rows, 100.0 * target_accuracy);
         let least_known = calibration.least_known.unwrap_or(f32::NEG_INFINITY);
-        let steps = calibration.level_thresholds(level);
+        let steps = calibration.level_thresholds(target_accuracy);
         if steps.iter().any(Option::is_some) {
             let levels = describe_levels(calibration, &steps);
             return Ok(AbstentionThresholds {
@@ -54,7 +54,7 @@ impl AbstentionThresholds {
                 description: levels,
             });
         }
-        let Some(step) = calibration.threshold_for(level) else {
+        let Some(step) = calibration.threshold_for(target_accuracy) else {
             let problem = tr!(
                 "the {rows} validation rows cannot guarantee that {percent} % of the answers are right: ask for less, or \
                  train with more validation rows",

@@ -357,7 +357,9 @@ pub(crate) fn check_vocabulary(folder: &Path, name: &str, tokenizer: &TextTokeni
     Err(model_file_error(folder, name, problem))
 }
 
-pub(crate) fn f32_bytes(values: &[f32]) -> Vec<u8> {
+/// Returns numbers as little-endian bytes.
+#[must_use]
+pub fn f32_bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 

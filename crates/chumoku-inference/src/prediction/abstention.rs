@@ -155,8 +155,8 @@ impl AbstentionCalibration {
 
     /// Returns the threshold that answers the most rows and guarantees this accuracy.
     #[must_use]
-    pub fn threshold_for(&self, level: f64) -> Option<CoveragePoint> {
-        guaranteed_threshold(&self.steps, level)
+    pub fn threshold_for(&self, target_accuracy: f64) -> Option<CoveragePoint> {
+        guaranteed_threshold(&self.steps, target_accuracy)
     }
 
     /// Returns a confidence threshold for each level of the class tree. Answers that end at a level are right there
@@ -165,16 +165,19 @@ impl AbstentionCalibration {
     /// Thresholds are chosen from the whole path upwards. Each level uses only the rows that no deeper level answers.
     /// Rows answered further down therefore do not support the guarantee of a level above.
     #[must_use]
-    pub fn level_thresholds(&self, share: f64) -> Vec<Option<CoveragePoint>> {
+    pub fn level_thresholds(&self, target_accuracy: f64) -> Vec<Option<CoveragePoint>> {
         let depth = self.levels.first().map_or(0, |LevelConfidences(sure, _)| sure.len());
         let mut found = vec![None; depth];
         let mut rows: Vec<&LevelConfidences> = self.levels.iter().collect();
         for level in (0..depth).rev() {
             found[level] = match level + 1 == depth {
-                true => self.threshold_for(share),
+                true => self.threshold_for(target_accuracy),
                 false => {
                     let of_row = |LevelConfidences(sure, right): &&LevelConfidences| (sure[level], *right > level);
-                    guaranteed_threshold(&risk_coverage_curve(&rows.iter().map(of_row).collect::<Vec<_>>()), share)
+                    guaranteed_threshold(
+                        &risk_coverage_curve(&rows.iter().map(of_row).collect::<Vec<_>>()),
+                        target_accuracy,
+                    )
                 }
             };
             if let Some(step) = found[level] {
@@ -235,10 +238,10 @@ pub(crate) fn deepest_confident_level(sure: &[f32], steps: &[Option<CoveragePoin
 }
 
 /// Returns the threshold that answers the most rows among those that guarantee the accuracy.
-fn guaranteed_threshold(steps: &[CoveragePoint], level: f64) -> Option<CoveragePoint> {
+fn guaranteed_threshold(steps: &[CoveragePoint], target_accuracy: f64) -> Option<CoveragePoint> {
     let part = DELTA / SEQUENCE_STARTS.len() as f64;
-    let least = part.ln() / level.ln();
-    let passes = |step: &&CoveragePoint| binomial_cdf(step.wrong, step.answered, 1.0 - level) <= part;
+    let least = part.ln() / target_accuracy.ln();
+    let passes = |step: &&CoveragePoint| binomial_cdf(step.wrong, step.answered, 1.0 - target_accuracy) <= part;
     let chain = |start: &f64| {
         let from = steps.iter().skip_while(|step| (step.answered as f64) < start * least);
         from.take_while(passes).last().copied()

@@ -12,6 +12,7 @@ pub(crate) mod class_thresholds;
 pub mod decision_rule;
 pub mod target;
 
+use crate::scoring::argmax;
 use crate::sorting;
 
 /// Predicted probabilities: of mutually exclusive classes, which sum to 1, or of the labels of a multi-label model.
@@ -37,8 +38,7 @@ impl Prediction {
         if let Some(class) = self.answer {
             return class;
         }
-        let p = &self.probabilities;
-        (0..p.len()).fold(0, |best, class| if p[class] > p[best] { class } else { best })
+        argmax(&self.probabilities) as usize
     }
 
     /// Returns the confidence, and whether the prediction is right.
@@ -62,8 +62,7 @@ impl Prediction {
 
     /// Returns the most probable class of the network alone. Ties go to the first class.
     pub fn network_class(&self) -> usize {
-        let p = &self.attention;
-        (0..p.len()).fold(0, |best, class| if p[class] > p[best] { class } else { best })
+        argmax(&self.attention) as usize
     }
 
     /// Returns the classes by descending probability.

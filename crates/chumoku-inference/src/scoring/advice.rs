@@ -1,7 +1,7 @@
 //! Advises which of a classifier's three predictors to use: the network, the n-grams, or both.
 
 use super::Scores;
-use super::resample::{PredictedRows, macro_f1_gain};
+use super::bootstrap::{PredictedRows, macro_f1_gain};
 use crate::lang::wording::quote;
 use crate::tr;
 use serde::Serialize;

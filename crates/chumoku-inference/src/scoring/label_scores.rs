@@ -1,6 +1,6 @@
 //! Scores of multi-label predictions.
 
-use super::resample::{bootstrap_interval, drawn_rows, exact_interval};
+use super::bootstrap::{bootstrap_interval, drawn_rows, exact_interval};
 use crate::hierarchy::Hierarchy;
 use crate::lang::lang;
 use crate::sorting;

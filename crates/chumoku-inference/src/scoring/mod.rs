@@ -4,13 +4,13 @@
 //!
 //! - `advice`: which predictor to use
 //! - `beta`: Clopper–Pearson intervals
+//! - `bootstrap`: bootstrap intervals
 //! - `confidence_scores`: calibration and ranking of probabilities
 //! - `label_scores`: multi-label scores
 //! - `number_scores`: regression scores
 //! - `paired`: comparison of two models on the same rows
 //! - `point_scores`: accuracy and macro-F1 without intervals
 //! - `ratio_gain`: gain in a ratio of sums
-//! - `resample`: bootstrap intervals
 //! - `rows`: texts with their targets
 //! - `scores`: accuracy, F1, confusion matrix
 //! - `span_scores`: span F1
@@ -18,13 +18,13 @@
 
 mod advice;
 mod beta;
+mod bootstrap;
 mod confidence_scores;
 mod label_scores;
 mod number_scores;
 mod paired;
 mod point_scores;
 pub mod ratio_gain;
-mod resample;
 mod rows;
 mod scores;
 mod span_scores;
@@ -33,6 +33,8 @@ mod tree_scores;
 pub use advice::Advice;
 pub use advice::ngrams_at_chance_note;
 pub use advice::ngrams_only_advice;
+pub use bootstrap::PredictedRows;
+pub use bootstrap::accuracy_gain;
 pub use confidence_scores::ConfidenceScores;
 pub use label_scores::micro_f1;
 pub use label_scores::{LabelLevel, LabelScore, LabelScores};
@@ -40,8 +42,6 @@ pub use number_scores::{LevelScore, NumberScores, format_value};
 pub use paired::{AccuracyDifference, EQUIVALENCE_MARGIN, SIGNIFICANCE_LEVEL};
 pub use point_scores::{quick_scores, weighted_scores};
 pub use ratio_gain::{RatioTerms, ratio_gain};
-pub use resample::PredictedRows;
-pub use resample::accuracy_gain;
 pub use rows::Rows;
 pub use rows::select_weights;
 pub use scores::{ClassScore, Scores};
@@ -68,7 +68,7 @@ pub fn argmax(row: &[f32]) -> u32 {
 }
 
 /// The weighted mean negative log-probability of the true classes.
-pub fn mean_loss(log_p: &[Vec<f32>], labels: &[u32], weights: Option<&[f32]>) -> f64 {
+pub fn log_loss(log_p: &[Vec<f32>], labels: &[u32], weights: Option<&[f32]>) -> f64 {
     let losses = log_p.iter().zip(labels).map(|(row, &label)| -f64::from(row[label as usize]));
     weighted_mean(losses, weights)
 }
@@ -98,7 +98,7 @@ pub(crate) fn score_log_p(
         Some(tree) => tree.predict(&row.iter().map(|x| x.exp()).collect::<Vec<f32>>()) as u32,
     };
     let predicted = answered.unwrap_or_else(|| log_p.iter().map(answer).collect());
-    let loss = mean_loss(&log_p, &rows.labels, None);
+    let loss = log_loss(&log_p, &rows.labels, None);
     let sureness = ConfidenceScores::of(&log_p, &rows.labels);
     let texts = rows.texts();
     let predictions = rows.predicted_rows(&predicted, &texts);

@@ -1,6 +1,6 @@
 //! Scores of predicted numbers (regression).
 
-use super::resample::{bootstrap_interval, drawn_rows};
+use super::bootstrap::{bootstrap_interval, drawn_rows};
 use crate::blend::number::{Estimate, NumberScale};
 use crate::lang::lang;
 use crate::sorting;

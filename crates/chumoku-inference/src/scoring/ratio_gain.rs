@@ -1,6 +1,6 @@
 //! The gain of one predictor over another in a ratio of sums over rows, such as micro-F1, span F1 or a mean.
 
-use super::resample::{RESAMPLES, drawn_rows, percentile_interval};
+use super::bootstrap::{RESAMPLES, drawn_rows, percentile_interval};
 use crate::data::normalize;
 use crate::row::{Row, RowRef};
 use chumoku_kernels::{Philox, parallel};

@@ -8,7 +8,7 @@ use crate::ngram::NgramTarget;
 use crate::row::{Row, RowRef, as_rows};
 use std::collections::HashMap;
 
-/// Texts with their targets: one class each, any number of labels (`A = Vec<u32>`), or a number (`A = Measured`).
+/// Texts with their targets: one class each, any number of labels (`A = Vec<u32>`), or a number (`A = NumberLabel`).
 #[derive(Clone, Debug)]
 pub struct Rows<A = u32> {
     /// The texts.

@@ -1,9 +1,9 @@
 //! Scores of single-label predictions: accuracy, macro-F1 with a bootstrap interval, per-class scores, and the
 //! confusion matrix.
 
+use super::bootstrap::{Intervals, PredictedRows, intervals};
 use super::confidence_scores::ConfidenceScores;
 use super::point_scores::quick_scores;
-use super::resample::{Intervals, PredictedRows, intervals};
 use super::tree_scores::TreeScores;
 use crate::lang::sanitize;
 use serde::{Deserialize, Serialize};

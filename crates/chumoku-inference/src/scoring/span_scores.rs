@@ -1,8 +1,8 @@
 //! Scores of predicted spans: precision, recall and F1 as in conlleval and seqeval. A span is correct if its boundaries
 //! and its label are.
 
+use super::bootstrap::{bootstrap_interval, exact_interval};
 use super::few_rows_warning;
-use super::resample::{bootstrap_interval, exact_interval};
 use crate::data::Span;
 use chumoku_kernels::Philox;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! Scores of hierarchical classification: at each level of the tree, and of whole paths.
 
+use super::bootstrap::{Intervals, PredictedRows, intervals};
 use super::point_scores::quick_scores;
-use super::resample::{Intervals, PredictedRows, intervals};
 use crate::hierarchy::Hierarchy;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;

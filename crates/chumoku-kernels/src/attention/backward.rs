@@ -207,12 +207,12 @@ impl BackwardContext<'_> {
                 unsafe { sums.row(j) }.fill(0.0);
             }
         }
-        let bad_keys = nonfinite_keys(args, sequence, key_head);
+        let nonfinite_keys = nonfinite_keys(args, sequence, key_head);
         let mut bad_rows = Vec::new();
         let size = keys.div_ceil(MAX_KEY_CHUNKS).max(MIN_KEY_CHUNK).next_multiple_of(KEY_BLOCK);
         let chunks: Vec<Range<usize>> = (0..keys).step_by(size).map(|first| first..keys.min(first + size)).collect();
         for unit in QueryUnit::spans(args, sequence, key_head, QUERY_SPAN) {
-            let rows = unit.backward_span(self.saved, &bad_keys);
+            let rows = unit.backward_span(self.saved, &nonfinite_keys);
             bad_rows.extend(rows.nonfinite_queries());
             let size = chunks.len() * rows.len() * dim;
             partial.resize(size.max(partial.len()), 0.0);

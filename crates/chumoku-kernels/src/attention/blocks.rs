@@ -221,15 +221,15 @@ impl QueryBlock {
         &self,
         args: &AttentionParams<f32>,
         sequence: usize,
-        bad_keys: &[usize],
-        is_bad: &mut [bool],
+        nonfinite_keys: &[usize],
+        is_nonfinite: &mut [bool],
     ) {
-        for (i, is_bad) in is_bad.iter_mut().enumerate().take(self.count) {
+        for (i, is_nonfinite) in is_nonfinite.iter_mut().enumerate().take(self.count) {
             let sees = |j: &usize| {
                 self.visible_keys_of(i).contains(j)
                     && reference::bias(args, sequence, self.head, self.first + i, *j).is_some()
             };
-            *is_bad |= bad_keys.iter().any(sees);
+            *is_nonfinite |= nonfinite_keys.iter().any(sees);
         }
     }
 

@@ -100,7 +100,7 @@ impl<'a> ForwardResults<'a> {
         QueryIndex { sequence: s, head: h, query: i }: QueryIndex,
         state: &OnlineSoftmaxState,
         total: f32,
-        is_bad: bool,
+        is_nonfinite: bool,
         dropout_factor: f32,
         sums: &mut [f32],
     ) {
@@ -114,8 +114,8 @@ impl<'a> ForwardResults<'a> {
         let sink = args.sinks.map(|sinks| f64::from(sinks[h]));
         // Scores around −1e29 and below, as with masks of f32::MIN: the reference implementation distinguishes them
         // from −∞.
-        let is_bad = is_bad || (total == 0.0 && state.has_low_scores);
-        if total == 0.0 && !is_bad {
+        let is_nonfinite = is_nonfinite || (total == 0.0 && state.has_low_scores);
+        if total == 0.0 && !is_nonfinite {
             // SAFETY: rows of the output do not overlap, and the caller promises exclusive access to this one. The
             // output is borrowed as long as `self`.
             unsafe { self.output.fill_zero(at, sums.len()) };
@@ -131,7 +131,7 @@ impl<'a> ForwardResults<'a> {
         let rescale = if top == shift { 1.0 } else { (shift - top).exp2() };
         let whole = f64::from(total) * rescale + sink.map_or(0.0, |sink| (sink - top).exp2());
         let is_finite = scale_in_place(simd, (f64::from(dropout_factor) * rescale / whole) as f32, sums);
-        if is_bad || !total.is_finite() || !is_finite {
+        if is_nonfinite || !total.is_finite() || !is_finite {
             let row = (self.reference)(s, h, i);
             // SAFETY: rows of the output do not overlap, and the caller promises exclusive access to this one. The
             // output is borrowed as long as `self`.

@@ -126,8 +126,8 @@ impl EngineOp for ForwardTask<'_> {
             let mut pass = UnitForward::new(engine, self.args, unit, &mut work, &mut scratch);
             pass.pack_queries();
             for keys in pass.key_blocks() {
-                let longest = pass.pack_keys(&keys);
-                pass.attend(&keys, longest);
+                let max_key_norm = pass.pack_keys(&keys);
+                pass.attend(&keys, max_key_norm);
             }
             pass.finish(self.results);
         }
@@ -178,7 +178,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
         work: &'a mut Workspace,
         scratch: &'a mut Scratch,
     ) -> Self {
-        let Workspace { blocks, states, is_nonfinite: is_bad, nonfinite_keys: bad_keys, dropout_bits: kept } = work;
+        let Workspace { blocks, states, is_nonfinite, nonfinite_keys, dropout_bits } = work;
         let (dim, value_dim) = (args.query.dim(), args.value.dim());
         let rows = blocks.len() * E::QUERY_BLOCK;
         let [scores_size, weights_size] = ScoreTile::<E>::sizes();
@@ -199,15 +199,15 @@ impl<'a, E: Engine> UnitForward<'a, E> {
             ]);
         states.clear();
         states.resize(rows, OnlineSoftmaxState::INITIAL);
-        is_bad.clear();
-        is_bad.resize(rows, false);
+        is_nonfinite.clear();
+        is_nonfinite.resize(rows, false);
         let dropout_mask = args.dropout.map(|dropout| DropoutMask::new(dropout.rate, dropout.random));
-        kept.resize(if dropout_mask.is_some() { E::QUERY_BLOCK * KEY_BLOCK / 16 } else { 0 }, 0);
+        dropout_bits.resize(if dropout_mask.is_some() { E::QUERY_BLOCK * KEY_BLOCK / 16 } else { 0 }, 0);
         let transform = ScoreTransform::new(args);
         let visible = unit.visible_keys(blocks);
         // If every query sees every key, a non-finite value affects all results and is visible there. For a few blocks,
         // bounds cost more than checking the scores.
-        let is_open = E::PACKS_WEIGHTS
+        let is_unchecked = E::PACKS_WEIGHTS
             && blocks.len() <= MAX_UNCHECKED_BLOCKS
             && dim.max(value_dim) <= MAX_UNCHECKED_WIDTH
             && transform.is_none()
@@ -228,11 +228,11 @@ impl<'a, E: Engine> UnitForward<'a, E> {
                 transform,
                 dropout_mask,
                 scale_log2,
-                is_unchecked: is_open,
+                is_unchecked,
                 states,
-                is_nonfinite: is_bad,
+                is_nonfinite,
                 bounds,
-                dropout_bits: kept,
+                dropout_bits,
             },
             queries: PackedLhs::new(queries, dim),
             keys: PackedRhsTransposed::new(keys, dim),
@@ -241,7 +241,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
             output: QueryAccumulator::with_block_sums(sums, part, value_dim),
             staged,
             squares,
-            nonfinite_keys: bad_keys,
+            nonfinite_keys,
         }
     }
 
@@ -260,7 +260,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
     /// Rows of a head, (queries of the block, dim), into (blocks, [`Engine::QUERY_BLOCK`], dim).
     #[inline(always)]
     fn pack_queries(&mut self) {
-        let UnitSoftmax { is_unchecked: is_open, scale_log2, is_nonfinite: is_bad, bounds, .. } = &mut self.softmax;
+        let UnitSoftmax { is_unchecked, scale_log2, is_nonfinite, bounds, .. } = &mut self.softmax;
         for (b, block) in self.blocks.iter().enumerate() {
             let at = b * E::QUERY_BLOCK;
             let source = SourceRows {
@@ -271,7 +271,8 @@ impl<'a, E: Engine> UnitForward<'a, E> {
                 count: block.count,
             };
             let squares = &mut self.squares[..block.count];
-            let rows = source.stage(self.engine, !*is_open, self.staged, squares, &mut |i| is_bad[at + i] = true);
+            let rows =
+                source.stage(self.engine, !*is_unchecked, self.staged, squares, &mut |i| is_nonfinite[at + i] = true);
             self.queries.pack(self.engine, b, rows);
             for (bound, square) in bounds[at..].iter_mut().zip(squares) {
                 *bound = norm_bound(*square, self.args.query.dim()) * scale_log2.abs();
@@ -289,14 +290,14 @@ impl<'a, E: Engine> UnitForward<'a, E> {
     fn pack_keys(&mut self, keys: &Range<usize>) -> f32 {
         let (engine, args, checks) = (self.engine, self.args, !self.softmax.is_unchecked);
         let (sequence, head) = (self.unit.sequence, self.unit.key_head);
-        let bad_keys = &mut *self.nonfinite_keys;
-        bad_keys.clear();
+        let nonfinite_keys = &mut *self.nonfinite_keys;
+        nonfinite_keys.clear();
         let squares = &mut self.squares[..keys.len()];
         let source = SourceRows { from: args.value, sequence, head, first: keys.start, count: keys.len() };
-        let rows = source.stage(engine, checks, self.staged, squares, &mut |j| bad_keys.push(keys.start + j));
+        let rows = source.stage(engine, checks, self.staged, squares, &mut |j| nonfinite_keys.push(keys.start + j));
         self.values.pack(engine, rows);
         let source = SourceRows { from: args.key, ..source };
-        let rows = source.stage(engine, checks, self.staged, squares, &mut |j| bad_keys.push(keys.start + j));
+        let rows = source.stage(engine, checks, self.staged, squares, &mut |j| nonfinite_keys.push(keys.start + j));
         self.keys.pack(engine, rows);
         if !checks {
             return 0.0;
@@ -304,14 +305,14 @@ impl<'a, E: Engine> UnitForward<'a, E> {
         squares.iter_mut().for_each(|square| *square = norm_bound(*square, args.key.dim()));
         self.squares[keys.len()..].fill(0.0);
         for (b, block) in self.blocks.iter().enumerate() {
-            block.mark_nonfinite(args, sequence, bad_keys, &mut self.softmax.is_nonfinite[b * E::QUERY_BLOCK..]);
+            block.mark_nonfinite(args, sequence, nonfinite_keys, &mut self.softmax.is_nonfinite[b * E::QUERY_BLOCK..]);
         }
         max_of(engine.simd(), self.squares)
     }
 
     /// Attends from all queries to the packed block of keys: scores, softmax and value product, in the schedule above.
     #[inline(always)]
-    fn attend(&mut self, keys: &Range<usize>, longest: f32) {
+    fn attend(&mut self, keys: &Range<usize>, max_key_norm: f32) {
         let UnitForward { engine, blocks, softmax, queries, keys: packed_keys, values, tiles: [a, b], output, .. } =
             self;
         let (engine, packed_keys, values, queries) = (*engine, &*packed_keys, &*values, &*queries);
@@ -331,7 +332,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
             softmax.draw_dropout(engine.simd(), block, keys.start, columns);
             let value_product =
                 ValueProduct { block: (b, block.count), columns, accumulate: !block.is_first_key_block(keys.start) };
-            if let Some(span) = softmax.bounded_span(engine, b, block, tile, keys.start, columns, longest) {
+            if let Some(span) = softmax.bounded_span(engine, b, block, tile, keys.start, columns, max_key_norm) {
                 let next = blocks.get(b + 1).and_then(|block| Some((block.count, block.columns(keys)?)));
                 is_ready = next.is_some();
                 let scores = next.map(|(rows, columns)| ScoreProduct { block: (b + 1, rows), columns });
@@ -361,7 +362,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
                     tile,
                     first_key,
                     columns,
-                    longest,
+                    max_key_norm,
                     output,
                     value_product,
                 });
@@ -381,7 +382,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
     #[inline(always)]
     fn finish(&mut self, results: &ForwardResults) {
         let (simd, value_dim, cols) = (self.engine.simd(), self.args.value.dim(), self.output.cols());
-        let UnitSoftmax { states, is_nonfinite: is_bad, dropout_mask, .. } = &self.softmax;
+        let UnitSoftmax { states, is_nonfinite, dropout_mask, .. } = &self.softmax;
         let dropout_factor = dropout_mask.map_or(1.0, |keep| keep.factor());
         for (b, block) in self.blocks.iter().enumerate() {
             for first in (0..block.count).step_by(16) {
@@ -396,7 +397,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
                 let of_these = at..at + count;
                 let query = QueryIndex { sequence: self.unit.sequence, head: block.head, query: block.first + first };
                 // SAFETY: these queries belong only to this unit, and the unit only to this task.
-                let is_done = !is_bad[of_these.clone()].contains(&true)
+                let is_done = !is_nonfinite[of_these.clone()].contains(&true)
                     && unsafe {
                         let (states, sums) = (&states[of_these.clone()], self.output.rows(at));
                         results.try_finish_block(simd, query, states, &totals, dropout_factor, sums, cols)
@@ -409,7 +410,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
                     let sums = &mut self.output.row_mut(row)[..value_dim];
                     // SAFETY: this query belongs only to this unit, and the unit only to this task.
                     unsafe {
-                        results.finish_query(simd, query, &states[row], total, is_bad[row], dropout_factor, sums)
+                        results.finish_query(simd, query, &states[row], total, is_nonfinite[row], dropout_factor, sums)
                     };
                 }
             }
@@ -455,19 +456,19 @@ impl UnitSoftmax<'_> {
         engine: E,
         b: usize,
         block: &QueryBlock,
-        room: &ScoreTile<'_, E>,
+        tile: &ScoreTile<'_, E>,
         first_key: usize,
         columns: KeyColumns,
-        longest: f32,
+        max_key_norm: f32,
     ) -> Option<VisibleSpan> {
         let of_block = b * E::QUERY_BLOCK..b * E::QUERY_BLOCK + block.count;
         let is_plain = self.transform.is_none()
             && self.dropout_mask.is_none()
-            && self.bounds[of_block.clone()].iter().all(|bound| bound * longest <= SAFE_SCORE_BOUND)
+            && self.bounds[of_block.clone()].iter().all(|bound| bound * max_key_norm <= SAFE_SCORE_BOUND)
             && self.states[of_block].iter().all(|state| !state.tracks_max);
         let span = if is_plain { block.common_span(first_key, columns)? } else { return None };
         let is_plain = span.first_visible() <= columns.from()
-            && (!self.is_unchecked || is_bounded(engine, &room.scores, block.count, span, self.scale_log2));
+            && (!self.is_unchecked || is_bounded(engine, &tile.scores, block.count, span, self.scale_log2));
         is_plain.then_some(span)
     }
 
@@ -483,12 +484,12 @@ impl UnitSoftmax<'_> {
         tile: &mut ScoreTile<'_, E>,
         first_key: usize,
         columns: KeyColumns,
-        longest: f32,
+        max_key_norm: f32,
     ) -> f32 {
         let at = b * E::QUERY_BLOCK + i;
         let span = block.span(i, first_key, columns);
         let state = &mut self.states[at];
-        let kept = self.dropout_mask.map(|_| &self.dropout_bits[i * (KEY_BLOCK / 16)..][..KEY_BLOCK / 16]);
+        let dropout_bits = self.dropout_mask.map(|_| &self.dropout_bits[i * (KEY_BLOCK / 16)..][..KEY_BLOCK / 16]);
         let scale_log2 = self.scale_log2;
         if let Some(transform) = &self.transform
             && !span.is_empty()
@@ -496,7 +497,7 @@ impl UnitSoftmax<'_> {
             let query = QueryIndex { sequence: self.unit.sequence, head: block.head, query: block.first + i };
             transform.apply(engine.simd(), self.args, query, first_key, span, tile.scores.row_mut(i));
         }
-        let mut row = SoftmaxRow { engine, scores: tile.row(i), span, scale_log2, dropout_bits: kept };
+        let mut row = SoftmaxRow { engine, scores: tile.row(i), span, scale_log2, dropout_bits };
         if span.is_empty() {
             row.clear();
             return 1.0;
@@ -504,7 +505,7 @@ impl UnitSoftmax<'_> {
         let rescale = if self.transform.is_some() {
             row.apply_online::<true>(state)
         } else {
-            let mut is_small = !self.is_unchecked && self.bounds[at] * longest <= SAFE_SCORE_BOUND;
+            let mut is_small = !self.is_unchecked && self.bounds[at] * max_key_norm <= SAFE_SCORE_BOUND;
             if !is_small && (self.is_unchecked || !state.tracks_max) {
                 let extreme = row.max_abs_score() * scale_log2.abs();
                 self.is_nonfinite[at] |= extreme.is_nan();
@@ -529,7 +530,7 @@ struct SoftmaxRowsTask<'a, 'b, E> {
     tile: &'a mut ScoreTile<'b, E>,
     first_key: usize,
     columns: KeyColumns,
-    longest: f32,
+    max_key_norm: f32,
     output: &'a mut QueryAccumulator<'b, E>,
     /// The product that follows.
     value_product: ValueProduct,
@@ -538,11 +539,10 @@ struct SoftmaxRowsTask<'a, 'b, E> {
 impl<E: Engine> EngineTask<E> for SoftmaxRowsTask<'_, '_, E> {
     #[inline(always)]
     fn eval(self, engine: E) {
-        let SoftmaxRowsTask { softmax, b, block, tile, first_key, columns, longest, output, value_product: weigh } =
-            self;
+        let SoftmaxRowsTask { softmax, b, block, tile, first_key, columns, max_key_norm, output, value_product } = self;
         for i in 0..block.count {
-            let rescale = softmax.row(engine, b, block, i, tile, first_key, columns, longest);
-            if rescale != 1.0 && weigh.accumulate {
+            let rescale = softmax.row(engine, b, block, i, tile, first_key, columns, max_key_norm);
+            if rescale != 1.0 && value_product.accumulate {
                 scale_in_place(engine.simd(), rescale, output.row_mut(b * E::QUERY_BLOCK + i));
             }
         }
@@ -564,12 +564,12 @@ impl ValueProduct {
     fn run<E: Engine>(
         self,
         engine: E,
-        room: &ScoreTile<'_, E>,
+        tile: &ScoreTile<'_, E>,
         values: &PackedRhs<'_, E>,
         sums: &mut QueryAccumulator<'_, E>,
     ) {
         let panels = 0..sums.panels();
-        sums.pv_matmul(engine, self.block, room.weights(), self.columns, values, panels, self.accumulate);
+        sums.pv_matmul(engine, self.block, tile.weights(), self.columns, values, panels, self.accumulate);
     }
 }
 
@@ -602,23 +602,23 @@ impl<'a, 'b, E: Engine> InterleavedProducts<'a, 'b, E> {
     #[allow(clippy::too_many_arguments)]
     fn new(
         engine: E,
-        weigh: Option<ValueProduct>,
+        value_product: Option<ValueProduct>,
         scores: Option<ScoreProduct>,
         queries: &'a PackedLhs<'b, E>,
         keys: &'a PackedRhsTransposed<'b, E>,
         values: &'a PackedRhs<'b, E>,
-        room: &'a mut ScoreTile<'b, E>,
+        tile: &'a mut ScoreTile<'b, E>,
         sums: &'a mut QueryAccumulator<'b, E>,
     ) -> Self {
-        let all = weigh.map_or(0, |_| sums.panels()) + scores.map_or(0, |scores| scores.columns.grains());
+        let all = value_product.map_or(0, |_| sums.panels()) + scores.map_or(0, |scores| scores.columns.grains());
         InterleavedProducts {
             engine,
-            value_product: weigh,
+            value_product,
             score_product: scores,
             queries,
             keys,
             values,
-            tile: room,
+            tile,
             output: sums,
             done: 0,
             total: all,

@@ -133,7 +133,7 @@ pub(super) fn is_bounded<E: Engine>(
 #[inline(always)]
 pub(super) fn softmax_bounded_block<E: Engine>(
     engine: E,
-    room: &mut ScoreTile<'_, E>,
+    tile: &mut ScoreTile<'_, E>,
     span: VisibleSpan,
     scale_log2: f32,
     states: &mut [OnlineSoftmaxState],
@@ -151,7 +151,7 @@ pub(super) fn softmax_bounded_block<E: Engine>(
     // Pairs of vectors up to here are fully visible.
     let whole = from + (span.end_visible() - from) / (2 * lanes) * (2 * lanes);
     for (i, state) in states.iter_mut().enumerate() {
-        let mut line = room.row(i);
+        let mut line = tile.row(i);
         let mut total = simd.load(&state.totals);
         let mut col = from;
         while col < whole {

@@ -38,11 +38,11 @@ impl SoftmaxBackwardRow {
         saved: &AnyBackwardInputs,
         [query, output, d_output]: [Heads<'_, T>; 3],
         QueryIndex { sequence: s, head: h, query: i }: QueryIndex,
-        mut is_bad: bool,
+        mut is_nonfinite: bool,
     ) -> Self {
         let at = query.layout.row_index(s, h, i);
         let log_sum_exp = saved.log_sum_exp[at];
-        if log_sum_exp == f32::NEG_INFINITY && !is_bad {
+        if log_sum_exp == f32::NEG_INFINITY && !is_nonfinite {
             return SoftmaxBackwardRow::INACTIVE;
         }
         let (output, d_output) = (output.row(s, h, i), d_output.row(s, h, i));
@@ -53,9 +53,9 @@ impl SoftmaxBackwardRow {
         let of_d_output = simd.sum(sum_of_squares(simd, d_output));
         let is_fine = log_sum_exp.abs() <= LARGEST_LOG_SUM_EXP && delta.abs() < 1e37;
         let is_fine = is_fine && of_query < MAX_SUM_OF_SQUARES && of_d_output < MAX_SUM_OF_SQUARES;
-        is_bad |= !is_fine;
+        is_nonfinite |= !is_fine;
         let shift = ScoreUnit::new(saved.args).to_log2(f64::from(log_sum_exp));
-        SoftmaxBackwardRow { shift: shift as f32, delta: delta as f32, is_nonfinite: is_bad }
+        SoftmaxBackwardRow { shift: shift as f32, delta: delta as f32, is_nonfinite }
     }
 
     /// Returns whether its weights are 0.
@@ -119,20 +119,26 @@ impl QuerySpan {
 
 impl QueryUnit {
     /// Computes what the backward pass needs to know about the unit's queries.
-    pub(super) fn backward_span(&self, saved: &AnyBackwardInputs, bad_keys: &[usize]) -> QuerySpan {
+    pub(super) fn backward_span(&self, saved: &AnyBackwardInputs, nonfinite_keys: &[usize]) -> QuerySpan {
         let args = saved.args;
         let mut rows = QuerySpan {
             unit: self.clone(),
             sequence: self.sequence,
             queries: vec![],
             softmax: vec![],
-            all_keys_finite: bad_keys.is_empty(),
+            all_keys_finite: nonfinite_keys.is_empty(),
         };
         for block in &self.blocks(args, usize::MAX) {
-            let mut is_bad = vec![false; block.count];
-            block.mark_nonfinite(args, self.sequence, bad_keys, &mut is_bad);
+            let mut is_nonfinite = vec![false; block.count];
+            block.mark_nonfinite(args, self.sequence, nonfinite_keys, &mut is_nonfinite);
             rows.queries.extend((block.first..block.first + block.count).map(|i| (block.head, i)));
-            let block = BlockRows { saved, sequence: self.sequence, block, is_bad: &is_bad, rows: &mut rows.softmax };
+            let block = BlockRows {
+                saved,
+                sequence: self.sequence,
+                block,
+                is_nonfinite: &is_nonfinite,
+                rows: &mut rows.softmax,
+            };
             match (args.query.data, saved.output.data, saved.d_output.data) {
                 (DtypeSlice::F32(q), DtypeSlice::F32(o), DtypeSlice::F32(d)) => {
                     dispatch(ComputeBlockRows { block, data: [q, o, d] })
@@ -155,7 +161,7 @@ struct BlockRows<'a> {
     saved: &'a AnyBackwardInputs<'a>,
     sequence: usize,
     block: &'a QueryBlock,
-    is_bad: &'a [bool],
+    is_nonfinite: &'a [bool],
     rows: &'a mut Vec<SoftmaxBackwardRow>,
 }
 
@@ -170,7 +176,7 @@ impl<T: F32Compute> SimdOp for ComputeBlockRows<'_, T> {
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
         let ComputeBlockRows {
-            block: BlockRows { saved, sequence, block, is_bad, rows },
+            block: BlockRows { saved, sequence, block, is_nonfinite, rows },
             data: [query, output, d_output],
         } = self;
         let heads = [
@@ -178,9 +184,9 @@ impl<T: F32Compute> SimdOp for ComputeBlockRows<'_, T> {
             Heads { data: output, layout: saved.output.layout },
             Heads { data: d_output, layout: saved.d_output.layout },
         ];
-        for (i, &is_bad) in is_bad.iter().enumerate() {
+        for (i, &is_nonfinite) in is_nonfinite.iter().enumerate() {
             let query = QueryIndex { sequence, head: block.head, query: block.first + i };
-            rows.push(SoftmaxBackwardRow::new(simd, saved, heads, query, is_bad));
+            rows.push(SoftmaxBackwardRow::new(simd, saved, heads, query, is_nonfinite));
         }
     }
 }

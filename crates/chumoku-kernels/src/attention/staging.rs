@@ -73,7 +73,7 @@ impl<'b, T: F32Compute> SimdOp for StageRows<'_, 'b, T> {
             rows: SourceRows { from, sequence, head, first, count },
             data,
             in_place,
-            staging: StagingArgs { checks, buffer, squares, on_nonfinite: is_bad },
+            staging: StagingArgs { checks, buffer, squares, on_nonfinite },
         } = self;
         let from = Heads { data, layout: from.layout };
         let (width, squares) = (from.dim(), &mut squares[..*count]);
@@ -100,7 +100,7 @@ impl<'b, T: F32Compute> SimdOp for StageRows<'_, 'b, T> {
                 T::widen(from.row(*sequence, *head, first + i), staged);
             } else {
                 *square = 0.0;
-                is_bad(i);
+                on_nonfinite(i);
                 staged.fill(0.0);
             }
         }

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 /// The pooling method. A sequence without tokens gets zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Pooling {
     /// The mean over tokens.
     Mean,

@@ -8,7 +8,7 @@ use super::run_identity::RunIdentity;
 use super::train_state::{BestEvaluation, TrainState};
 use crate::lang::system_message;
 use crate::model_folder::{
-    EntryType, MANIFEST, STATE, checkpoints, remove_checkpoint, rename, sync_folder, write_file,
+    EntryType, MANIFEST, STATE, checkpoints, f32_bytes, remove_checkpoint, rename, sync_folder, write_file,
 };
 use crate::params::Params;
 use crate::{Error, Result, tr};
@@ -54,10 +54,6 @@ pub(super) struct LoadedCheckpoint {
     pub(crate) damaged: Vec<String>,
 }
 
-fn bytes_of(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|x| x.to_le_bytes()).collect()
-}
-
 /// Writes a checkpoint and removes old ones.
 ///
 /// # Errors
@@ -71,7 +67,7 @@ pub(super) fn save(folder: &Path, state: &TrainState, identity: &RunIdentity, lo
         ("average", &state.average),
         ("best_params", &state.best_params),
     ]
-    .map(|(name, params)| (name, bytes_of(params.values())));
+    .map(|(name, params)| (name, f32_bytes(params.values())));
     let shape = vec![state.params.values().len()];
     let views = arrays
         .iter()

@@ -103,7 +103,7 @@ impl DataSource {
         files.into_iter().reduce(|before, source| source.with_defaults(&before))
     }
 
-    /// Fills unset read options from `before`.
+    /// Fills unset read options from `defaults`.
     #[must_use]
     pub fn with_defaults(self, defaults: &DataSource) -> DataSource {
         DataSource {

@@ -20,7 +20,7 @@ impl ProcessUsage {
     }
 }
 
-/// Bounds the memory of a process that holds `base` bytes and will allocate `made` more.
+/// Bounds the memory of a process that holds `base` bytes and will allocate `allocated` more.
 ///
 /// The bound includes overhead of the allocator, stacks and scratch memory of threads.
 pub(crate) fn upper_bound(base: usize, allocated: usize) -> usize {

@@ -22,7 +22,7 @@ use crate::models::Classifier;
 use crate::parallel_batches::{self, InputFraming};
 use crate::prediction::abstention::AbstentionCalibration;
 use crate::prediction::decision_rule::DecisionRule;
-use crate::scoring::{AccuracyDifference, argmax, mean_loss, quick_scores};
+use crate::scoring::{AccuracyDifference, argmax, log_loss, quick_scores};
 use crate::text_models::optimizer_defaults;
 use crate::train::logistic::{self, LogisticRegression};
 use crate::{Error, Result, tr};
@@ -276,7 +276,7 @@ pub(super) fn choose_by_cross_validation(
         epochs: steps.as_ref().map(|steps| steps.epochs).filter(|_| taken != TrainingMethod::Regression),
         are_epochs_chosen: taken != TrainingMethod::Regression
             && steps.as_ref().is_some_and(|steps| steps.are_epochs_chosen),
-        blend: Some(BlendSummary { blend, are_both_used, macro_f1, log_loss: mean_loss(&logs, labels, None) }),
+        blend: Some(BlendSummary { blend, are_both_used, macro_f1, log_loss: log_loss(&logs, labels, None) }),
     };
     let network = candidate.filter(|_| taken == TrainingMethod::Regression).map(|candidate| candidate.network);
     Ok(Some(SmallDataChoice { choice, data: merged, blend: joint, c: ngrams.c, network }))
@@ -428,7 +428,7 @@ impl NetworkCrossValidation {
         }
         let labels = &data.train.labels;
         let weights = data.train.weights.as_deref();
-        let losses: Vec<f64> = by_epoch.iter().map(|log_p| mean_loss(log_p, labels, weights)).collect();
+        let losses: Vec<f64> = by_epoch.iter().map(|log_p| log_loss(log_p, labels, weights)).collect();
         let best = (0..losses.len()).fold(0, |best, place| if losses[place] < losses[best] { place } else { best });
         let epochs = if may_stop { best as u64 + 1 } else { settings.epochs };
         Ok(NetworkCrossValidation { epochs, are_epochs_chosen: may_stop, log_p: by_epoch.swap_remove(best) })

@@ -11,7 +11,7 @@ use crate::models::Classifier;
 use crate::ngram::NgramTarget;
 use crate::nn::{Mode, Offsets};
 use crate::params::Params;
-use crate::scoring::{Rows, argmax, mean_loss, micro_f1, weighted_mean, weighted_scores};
+use crate::scoring::{Rows, argmax, log_loss, micro_f1, weighted_mean, weighted_scores};
 use crate::{Result, tr};
 use chumoku_kernels::CrossEntropy;
 use chumoku_nn::probability::log_softmax;
@@ -82,7 +82,7 @@ impl ClassifierTarget for u32 {
             share(lang().pick("accuracy", "正解率"), "accuracy", accuracy),
             share(lang().pick("macro-F1", "マクロ F1"), "macro_f1", macro_f1),
         ];
-        Evaluation { score: macro_f1, loss: mean_loss(&log_p, answers, weights), metrics, is_held_out }
+        Evaluation { score: macro_f1, loss: log_loss(&log_p, answers, weights), metrics, is_held_out }
     }
 
     fn validation_summary(logits: &[&[f32]], answers: &[u32], data: &TrainingData) -> String {

@@ -490,8 +490,8 @@ impl<'a> NetworkExporter<'a> {
                 let sum = self.writer.graph.op("ReduceSum", &[&visible, &second], &[("keepdims", Attribute::Int(0))]);
                 Ok(self.op("Div", &[&sum, &count]))
             }
-            other => {
-                let found = format!("{other:?}");
+            Pooling::Last => {
+                let found = format!("{:?}", Pooling::Last);
                 Err(unsupported(&tr!("pooling {found} is not supported", "プーリング {found} には対応していません")))
             }
         }

@@ -13,7 +13,7 @@ use crate::nn::{BackboneConfig, DenseHeadConfig, HeadActivation};
 use crate::parallel_batches::InputFraming;
 use crate::params::{ParamLayout, Params};
 use crate::pretrained::FineTuningBase;
-use crate::scoring::mean_loss;
+use crate::scoring::log_loss;
 use crate::text::TextTokenizer;
 use crate::text_models::tagger::{TextTagger, TextUnits, units_of_row};
 use crate::text_models::tagger_network::{
@@ -385,7 +385,7 @@ impl Trainable for TaggerTask<'_> {
         let found: Vec<Vec<usize>> = parallel::map(&log_p, |log_p| viterbi(log_p, &transitions));
         let f1 = span_f1(self.truth.iter().zip(found), self.tags);
         let units: Vec<Vec<f32>> = log_p.iter().flat_map(|row| row.chunks_exact(labels)).map(<[f32]>::to_vec).collect();
-        let loss = mean_loss(&units, &part.tags.concat(), None);
+        let loss = log_loss(&units, &part.tags.concat(), None);
         let metric = |name, key, value, is_share| Metric { name, key, value, is_share };
         let metrics = vec![
             metric(lang().pick("loss", "損失"), "log_loss", loss, false),
