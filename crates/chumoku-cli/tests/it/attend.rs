@@ -180,7 +180,7 @@ fn unusable_files_and_flags_are_rejected() {
     let refuses = |input: &str, flags: &[&str], words: &[&str]| {
         place.run_rejected(&[&["attend", input], flags].concat(), words);
     };
-    refuses("none.npz", &[], &["none.npz", "os error 2"]);
+    refuses("none.npz", &[], &["none.npz", "(os error 2)"]);
     refuses(".", &[], &["expected a name that ends in .safetensors or .npz"]);
     refuses("x.npz", &["-o", "y.txt"], &["y.txt", ".safetensors or .npz"]);
     refuses("x.npz", &[], &["x.npz", "q_num_heads", "required"]);
