@@ -71,11 +71,9 @@ impl PlainColumns {
     }
 
     /// Adds a column.
-    pub(crate) fn push(&mut self, entries: impl Iterator<Item = (u32, f32)>) {
-        for (row, value) in entries {
-            self.rows.push(row);
-            self.values.push(value);
-        }
+    pub(crate) fn push(&mut self, rows: &[u32], values: &[f32]) {
+        self.rows.extend_from_slice(rows);
+        self.values.extend_from_slice(values);
         self.starts.push(self.rows.len());
     }
 
@@ -103,6 +101,40 @@ impl WeightedPackedColumns {
         });
     }
 
+    /// Returns all columns with their values. The groups have `stored` entries.
+    fn unpack(&self, stored: usize) -> PlainColumns {
+        let (mut rows, mut values) = (vec![0; stored], vec![0.0; stored]);
+        let (mut rows_left, mut values_left) = (&mut rows[..], &mut values[..]);
+        let mut parts = Vec::with_capacity(self.parts.len());
+        for (columns, _) in &self.parts {
+            let (rows, values);
+            (rows, rows_left) = rows_left.split_at_mut(columns.num_entries());
+            (values, values_left) = values_left.split_at_mut(columns.num_entries());
+            parts.push((rows, values));
+        }
+        let lengths = parallel::map_chunks(&mut parts, 1, |part, place| {
+            let (rows, values) = &mut place[0];
+            let (mut at, mut lengths) = (0, Vec::with_capacity(self.part_len(part)));
+            self.for_each(part, |of_column, weighted| {
+                let range = at..at + of_column.len();
+                rows[range.clone()].copy_from_slice(of_column);
+                values[range.clone()].copy_from_slice(weighted);
+                at = range.end;
+                lengths.push(of_column.len());
+            });
+            lengths
+        });
+        let mut starts = vec![0];
+        let mut end = 0;
+        starts.extend(lengths.into_iter().flatten().map(|length| {
+            end += length;
+            end
+        }));
+        let mut plain = PlainColumns { starts, rows, values };
+        self.for_each(self.parts.len(), |rows, values| plain.push(rows, values));
+        plain
+    }
+
     /// Returns the number of columns of a group, or of those that are not counts.
     fn part_len(&self, part: usize) -> usize {
         self.parts.get(part).map_or(self.others.len(), |(columns, _)| columns.len())
@@ -127,13 +159,7 @@ impl ColumnMatrix {
         let packed = WeightedPackedColumns { parts, scales, others };
         let count = packed.parts.len();
         if stored <= MAX_PLAIN {
-            let mut plain = PlainColumns::default();
-            plain.rows.reserve(stored);
-            plain.values.reserve(stored);
-            for part in 0..=count {
-                packed.for_each(part, |rows, values| plain.push(rows.iter().copied().zip(values.iter().copied())));
-            }
-            return ColumnMatrix::from_plain(plain, num_rows);
+            return ColumnMatrix::from_plain(packed.unpack(stored), num_rows);
         }
         let pieces = num_chunks(stored, num_rows);
         let mut pieces_of_parts = vec![0..0; pieces];

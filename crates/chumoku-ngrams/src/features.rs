@@ -28,8 +28,13 @@ pub(crate) struct FeatureSelection<'a> {
 
 /// Approximate number of n-grams that a shard counts. Tests use a small number, so that groups have several shards.
 const SHARD_NGRAMS: usize = if cfg!(test) { 1 << 10 } else { 1 << 16 };
+/// Number of adjacent shards whose n-grams are collected in one pass over the texts. Each pass waits for memory once
+/// per text.
+const SHARDS_PER_PASS: usize = 8;
 /// Number of groups of adjacent shards that are processed in parallel.
-const GROUPS: usize = 16;
+pub(crate) const GROUPS: usize = 16;
+/// Approximate bytes of the n-grams that one group collects at a time.
+pub(crate) const GROUP_BYTES: usize = SHARDS_PER_PASS * SHARD_NGRAMS * size_of::<ShardEntry>();
 /// Minimum relevance, for n-grams that all classes use equally.
 const MIN_RELEVANCE: f64 = 1e-3;
 
@@ -88,7 +93,10 @@ fn feature_columns(counted: &CountedTexts, features: usize) -> PlainColumns {
         indices.iter().zip(found).for_each(|(&feature, &value)| columns[feature as usize].push((row, value)));
     }
     let mut found = PlainColumns::default();
-    columns.iter().for_each(|column| found.push(column.iter().copied()));
+    for column in columns {
+        let (rows, values): (Vec<u32>, Vec<f32>) = column.into_iter().unzip();
+        found.push(&rows, &values);
+    }
     found
 }
 
@@ -99,25 +107,45 @@ pub(crate) fn count_ngrams(counted: &CountedTexts, at_least: u32) -> Vec<ColumnG
     let shards = (all / SHARD_NGRAMS).next_power_of_two().min(1 << 16);
     let groups = shards.min(GROUPS);
     let slice = counted.slice();
-    let shard_of = |hash: u64| slice.part_index(hash, shards);
+    let shard_of = move |hash: u64| slice.part_index(hash, shards);
     let of_group = |group: usize| {
         let shards = shards / groups * group..shards / groups * (group + 1);
-        let mut next: Vec<usize> =
-            texts.iter().map(|text| text.0.partition_point(|&hash| shard_of(hash) < shards.start)).collect();
-        let (mut counter, mut part) = (ShardCounter::default(), ColumnGroup::default());
-        for shard in shards {
-            counter.clear();
-            for (row, (text, next)) in texts.iter().zip(&mut next).enumerate() {
-                let length = text.0[*next..].iter().take_while(|&&hash| shard_of(hash) == shard).count();
-                let range = *next..*next + length;
-                *next = range.end;
-                counter.add(row as u32, &text.0[range.clone()], &text.1[range]);
+        // Hashes are distributed evenly, so the first of a group is close to this share of a text.
+        let first_of = |hashes: &[u64]| {
+            let mut first = hashes.len() * group / groups;
+            while first > 0 && shard_of(hashes[first - 1]) >= shards.start {
+                first -= 1;
             }
-            counter.write(at_least, &mut part);
+            first + hashes[first..].iter().take_while(|&&hash| shard_of(hash) < shards.start).count()
+        };
+        let mut next: Vec<usize> = texts.iter().map(|text| first_of(text.0)).collect();
+        let (mut counter, mut part) = (ShardCounter::default(), ColumnGroup::default());
+        let mut entries = [const { Vec::new() }; SHARDS_PER_PASS];
+        for first in shards.clone().step_by(SHARDS_PER_PASS) {
+            let end = shards.end.min(first + SHARDS_PER_PASS);
+            for (row, ((hashes, counts), next)) in (0..).zip(texts.iter().zip(&mut next)) {
+                let rest = hashes[*next..].iter().zip(&counts[*next..]);
+                let of_pass = rest.take_while(|(hash, _)| shard_of(**hash) < end);
+                *next += of_pass.fold(0, |length, (&hash, &count)| {
+                    entries[shard_of(hash) - first].push(ShardEntry { hash, row, count });
+                    length + 1
+                });
+            }
+            for entries in &mut entries[..end - first] {
+                counter.write(entries, at_least, &mut part);
+                entries.clear();
+            }
         }
         part
     };
     parallel::map_indices(groups, of_group)
+}
+
+/// An n-gram of a text, with its count there.
+struct ShardEntry {
+    hash: u64,
+    row: u32,
+    count: u32,
 }
 
 /// A counter of the n-grams of one shard.
@@ -125,33 +153,19 @@ pub(crate) fn count_ngrams(counted: &CountedTexts, at_least: u32) -> Vec<ColumnG
 struct ShardCounter {
     /// An open-addressing table of n-grams: the hash and the number of texts that contain it (0 for a free slot).
     table: Vec<(u64, u32)>,
-    hashes: Vec<u64>,
-    rows: Vec<u32>,
-    counts: Vec<u32>,
+    /// The place of each entry in the table.
     places: Vec<u32>,
     kept: Vec<(u64, u32)>,
 }
 
 impl ShardCounter {
-    fn clear(&mut self) {
-        self.hashes.clear();
-        self.rows.clear();
-        self.counts.clear();
-    }
-
-    /// Adds the n-grams of a text.
-    fn add(&mut self, row: u32, hashes: &[u64], counts: &[u32]) {
-        self.hashes.extend_from_slice(hashes);
-        self.counts.extend_from_slice(counts);
-        self.rows.resize(self.hashes.len(), row);
-    }
-
-    fn write(&mut self, at_least: u32, part: &mut ColumnGroup) {
-        let size = (2 * self.hashes.len()).next_power_of_two();
+    /// Adds the columns of a shard to a group. Its entries are in the order of texts.
+    fn write(&mut self, entries: &[ShardEntry], at_least: u32, part: &mut ColumnGroup) {
+        let size = (2 * entries.len()).next_power_of_two();
         self.table.clear();
         self.table.resize(size, (0, 0));
         self.places.clear();
-        for &hash in &self.hashes {
+        for &ShardEntry { hash, .. } in entries {
             // The lowest bit distinguishes words from characters; all other bits are effectively random.
             let mut place = (hash >> 1) as usize & (size - 1);
             loop {
@@ -185,7 +199,7 @@ impl ShardCounter {
         }
         rows.resize(end, 0);
         counts.resize(end, 0);
-        for ((&place, &row), &count) in self.places.iter().zip(&self.rows).zip(&self.counts) {
+        for (&place, &ShardEntry { row, count, .. }) in self.places.iter().zip(entries) {
             let next = &mut self.table[place as usize].0;
             if *next != DROPPED {
                 rows[*next as usize] = row;

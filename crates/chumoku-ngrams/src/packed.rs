@@ -44,14 +44,15 @@ impl PackedColumns {
         let mut bytes = self.bytes.iter();
         for _ in 0..self.columns {
             let head = read(&mut bytes);
-            rows.clear();
-            counts.clear();
+            let length = (head / 2) as usize;
+            rows.resize(length, 0);
+            counts.resize(length, 0);
             let mut row = 0;
-            for _ in 0..head / 2 {
+            for (place, count) in rows.iter_mut().zip(&mut counts) {
                 let entry = read(&mut bytes);
                 row += (entry / 2) as u32;
-                rows.push(row);
-                counts.push(if entry.is_multiple_of(2) { 1 } else { read(&mut bytes) as u32 });
+                *place = row;
+                *count = if entry.is_multiple_of(2) { 1 } else { read(&mut bytes) as u32 };
             }
             each((head % 2) as usize, &rows, &counts);
         }
@@ -68,7 +69,16 @@ impl PackedColumns {
 
 #[inline]
 fn read(bytes: &mut std::slice::Iter<'_, u8>) -> u64 {
-    let (mut number, mut shift) = (0, 0);
+    match bytes.next() {
+        Some(&byte) if byte < 0x80 => u64::from(byte),
+        Some(&byte) => read_rest(byte, bytes),
+        None => 0,
+    }
+}
+
+/// Reads the rest of a number with several bytes.
+fn read_rest(first: u8, bytes: &mut std::slice::Iter<'_, u8>) -> u64 {
+    let (mut number, mut shift) = (u64::from(first & 0x7f), 7);
     for &byte in bytes {
         number |= u64::from(byte & 0x7f) << shift;
         if byte < 0x80 {

@@ -157,8 +157,8 @@ impl HashSlice {
 
     /// Returns the index of a hash's part if the slice has `count` equal parts, a power of two.
     pub(crate) fn part_index(self, hash: u64, count: usize) -> usize {
-        let inside = hash.checked_shl(self.bits).unwrap_or(0);
-        inside.checked_shr(u64::BITS - count.trailing_zeros()).unwrap_or(0) as usize
+        // In two steps, because a shift by all bits overflows.
+        ((hash << self.bits) >> 1 >> (u64::BITS - 1 - count.trailing_zeros())) as usize
     }
 }
 
