@@ -45,6 +45,16 @@ def write(path, n):
     return path
 
 
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    """A cluster that the commands join. Without RAY_ADDRESS, each starts one of its own, which takes longer than training."""
+    context = ray.init(address="local", num_cpus=4, include_dashboard=False, object_store_memory=200 << 20, logging_level="ERROR")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_ADDRESS", context.address_info["address"])
+        yield
+    ray.shutdown()
+
+
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
     """A file of rows, and the model that one process trains on it with four micro-batches a batch."""
@@ -57,8 +67,10 @@ def rows(tmp_path_factory):
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 4])
-def test_the_model_matches_a_single_process(rows, tmp_path, workers):
+def test_the_model_matches_a_single_process(rows, tmp_path, workers, monkeypatch):
     path, flags, alone = rows
+    if workers == 2:
+        monkeypatch.delenv("RAY_ADDRESS")
     lang = "ja" if workers == 3 else "en"
     made = run(*ON_RAY, path, *flags, "--workers", workers, "--out", tmp_path / "model", "--json", "--lang", lang)
     assert made.returncode == 0, made.stderr

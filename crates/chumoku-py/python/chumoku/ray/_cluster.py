@@ -43,7 +43,7 @@ def address_of(given: str | None, pick: Pick) -> str | None:
 
 
 def cores() -> int:
-    """Returns the IP addresses of this machine."""
+    """Returns the number of cores of this machine."""
     return os.cpu_count() or 1
 
 
