@@ -260,7 +260,7 @@ impl NumberBlend {
     /// rows.
     pub fn fit(
         scale: &NumberScale,
-        attention: &[Vec<f32>],
+        network: &[Vec<f32>],
         ngrams: &[Vec<f32>],
         (truth, weights): (&[NumberLabel], Option<&[f32]>),
     ) -> (NumberBlend, Vec<(f32, bool)>) {
@@ -272,7 +272,7 @@ impl NumberBlend {
             let pick = |all: &[Vec<f32>]| rows.iter().filter_map(|&row| all.get(row).cloned()).collect::<Vec<_>>();
             let sets: Vec<Vec<u32>> = rows.iter().map(|&row| truth[row].above.clone()).collect();
             let weights: Option<Vec<f32>> = weights.map(|weights| rows.iter().map(|&row| weights[row]).collect());
-            let blend = LabelBlend::fit(&pick(attention), &pick(ngrams), &sets, weights.as_deref(), labels);
+            let blend = LabelBlend::fit(&pick(network), &pick(ngrams), &sets, weights.as_deref(), labels);
             // Label thresholds do not matter for numbers.
             let blend = LabelBlend { thresholds: vec![0.5; labels], ..blend };
             NumberBlend { scale: scale.clone(), blend, margin: None, floor }
@@ -281,7 +281,7 @@ impl NumberBlend {
         for part in 0..FOLDS {
             let others = of_rows(&|row| row % FOLDS != part);
             for row in (part..truth.len()).step_by(FOLDS) {
-                let above = others.blend.probabilities(&attention[row], ngrams.get(row).map(Vec::as_slice));
+                let above = others.blend.probabilities(&network[row], ngrams.get(row).map(Vec::as_slice));
                 let [score, spread] = others.center_and_spread(&above);
                 residuals.push((truth[row].number - score).abs() / spread.max(f64::MIN_POSITIVE));
                 sure.push((others.confidence(&above), scale.is_nearest_level(score, truth[row].number)));

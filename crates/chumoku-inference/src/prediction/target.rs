@@ -62,10 +62,10 @@ impl PredictionTarget {
     pub(crate) fn probabilities(
         &self,
         tree: Option<&Hierarchy>,
-        attention: &[f32],
+        network: &[f32],
         ngrams: Option<&[f32]>,
     ) -> Option<Vec<f32>> {
-        let mut probabilities = self.binary_blend()?.probabilities(attention, ngrams);
+        let mut probabilities = self.binary_blend()?.probabilities(network, ngrams);
         if self.number().is_some() {
             rearrange(&mut probabilities);
         }

@@ -307,28 +307,28 @@ impl TextClassifier {
         let _stage = stages::begin(stages::NGRAMS);
         let ngrams = self.ngrams.as_ref().map(|ngrams| ngrams.logits_batch(texts));
         let each = parallel::map_indices(windows.len(), |i| {
-            let attention = logits.row(i).to_vec();
+            let network = logits.row(i).to_vec();
             let ngrams = ngrams.as_ref().map(|all| &all[i * classes..(i + 1) * classes]);
             let binary_probabilities =
-                self.config.target.probabilities(self.config.hierarchy.as_ref(), &attention, ngrams);
-            let (attention, ngrams, probabilities) = match binary_probabilities {
+                self.config.target.probabilities(self.config.hierarchy.as_ref(), &network, ngrams);
+            let (network, ngrams, probabilities) = match binary_probabilities {
                 None => {
-                    let (attention, ngrams) = (log_softmax(&attention), ngrams.map(log_softmax));
-                    let probabilities = self.config.blend.probabilities(&attention, ngrams.as_deref());
-                    (attention, ngrams, probabilities)
+                    let (network, ngrams) = (log_softmax(&network), ngrams.map(log_softmax));
+                    let probabilities = self.config.blend.probabilities(&network, ngrams.as_deref());
+                    (network, ngrams, probabilities)
                 }
                 Some(probabilities) => {
                     let logs = |z: &[f32]| z.iter().map(|&z| log_sigmoid(z)).collect::<Vec<f32>>();
-                    (logs(&attention), ngrams.map(logs), probabilities)
+                    (logs(&network), ngrams.map(logs), probabilities)
                 }
             };
             // Checks each member too: its weight may be 0, and capping in a label tree hides NaN.
-            let members = attention.iter().chain(ngrams.iter().flatten());
+            let members = network.iter().chain(ngrams.iter().flatten());
             if probabilities.iter().any(|p| !p.is_finite()) || members.into_iter().any(|p| p.is_nan()) {
                 return Err(not_finite_error());
             }
             let answer = self.config.settings().decide_class(self.thresholds.as_ref(), &probabilities);
-            Ok(Prediction { probabilities, attention, ngrams, windows: windows[i], answer })
+            Ok(Prediction { probabilities, network, ngrams, windows: windows[i], answer })
         });
         each.into_iter().collect()
     }
@@ -396,11 +396,11 @@ impl TextClassifier {
         let predictions = self.predict(&texts)?;
         let logs = |p: &[f32]| p.iter().map(|p| p.max(1e-30).ln()).collect::<Vec<_>>();
         let whole = predictions.iter().map(|p| logs(&p.probabilities)).collect();
-        let attention = predictions.iter().map(|p| p.attention.clone()).collect();
-        let ngrams = predictions.iter().map(|p| p.ngrams.clone().unwrap_or_else(|| p.attention.clone())).collect();
+        let network = predictions.iter().map(|p| p.network.clone()).collect();
+        let ngrams = predictions.iter().map(|p| p.ngrams.clone().unwrap_or_else(|| p.network.clone())).collect();
         let answered = predictions.iter().map(|p| p.class() as u32).collect();
-        let [attention, ngrams] =
-            [attention, ngrams].map(|log_p| score_log_p(log_p, None, rows, (self.labels(), tree), seed));
+        let [network, ngrams] =
+            [network, ngrams].map(|log_p| score_log_p(log_p, None, rows, (self.labels(), tree), seed));
         let whole = score_log_p(whole, Some(answered), rows, (self.labels(), tree), seed);
         // The members predict their most probable classes. For a fair comparison, the ensemble does too.
         let plain: Vec<u32> = match self.config.decision_rule {
@@ -408,11 +408,11 @@ impl TextClassifier {
             None => whole.1,
         };
         let scored = rows.predicted_rows(&plain, &texts);
-        let advice = Advice::compare(&scored, [&attention.1, &ngrams.1], self.labels().len(), seed);
+        let advice = Advice::compare(&scored, [&network.1, &ngrams.1], self.labels().len(), seed);
         let sure =
             predictions.iter().zip(&rows.labels).map(|(p, &label)| p.confidence_and_correctness(label)).collect();
         let levels = tree.map_or_else(Vec::new, |tree| level_confidences(tree, &predictions, &rows.labels));
-        Ok(ClassifierScores { ensemble: whole.0, members: [attention.0, ngrams.0], advice, confidences: sure, levels })
+        Ok(ClassifierScores { ensemble: whole.0, members: [network.0, ngrams.0], advice, confidences: sure, levels })
     }
 
     /// Counts the network tensors in a folder in the format of Hugging Face, and the tensors and values of the n-gram
@@ -594,7 +594,7 @@ impl ModelConfig {
         check_size("max_length", m.max_length, INPUT_LENGTHS)?;
         check_size("max_tokens", self.max_tokens(), INPUT_LENGTHS)?;
         m.backbone.check().map_err(|error| layer_error_message(&error))?;
-        let blend = [self.blend.attention, self.blend.ngrams];
+        let blend = [self.blend.network, self.blend.ngrams];
         if blend.iter().any(|w| !w.is_finite() || *w < 0.0) {
             return Err(tr!(
                 "blend: expected two weights of at least 0, found {blend:?}",

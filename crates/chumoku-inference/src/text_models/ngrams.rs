@@ -93,7 +93,7 @@ impl NgramClassifierConfig {
     /// Checks the configuration.
     fn check(&self) -> Result<(), String> {
         self.settings().check()?;
-        if let Some(network) = self.target.binary_blend().map(|blend| blend.attention).filter(|weight| *weight != 0.0) {
+        if let Some(network) = self.target.binary_blend().map(|blend| blend.network).filter(|weight| *weight != 0.0) {
             return Err(tr!(
                 "problem: expected a network weight of 0, since the model has no network, found {network}",
                 "problem: ネットワークがないため attention は 0 のはずですが、{network} です"
@@ -176,7 +176,7 @@ impl NgramClassifier {
                 }
             };
             let answer = self.config.settings().decide_class(self.thresholds.as_ref(), &probabilities);
-            Prediction { probabilities, attention: Vec::new(), ngrams: Some(ngrams), windows: 1, answer }
+            Prediction { probabilities, network: Vec::new(), ngrams: Some(ngrams), windows: 1, answer }
         };
         let rows: Vec<&[f32]> = logits.chunks_exact(self.labels().len()).collect();
         let found = parallel::map(&rows, |logits| predict(logits));

@@ -258,15 +258,15 @@ fn blend_members(
     optimize: Option<Optimize>,
 ) -> Result<Option<DecisionRule>> {
     let valid = classifier.predict(&data.valid.texts())?;
-    let attention: Vec<Vec<f32>> = valid.iter().map(|p| p.attention.clone()).collect();
+    let network: Vec<Vec<f32>> = valid.iter().map(|p| p.network.clone()).collect();
     let ngrams: Vec<Vec<f32>> = valid.iter().filter_map(|p| p.ngrams.clone()).collect();
     classifier.config.blend =
-        Blend::fit(&attention, &ngrams, &data.valid.labels, data.valid.row_weights(weights).as_deref());
+        Blend::fit(&network, &ngrams, &data.valid.labels, data.valid.row_weights(weights).as_deref());
     let mut found = None;
     if !data.valid.is_empty() {
         let blend = classifier.config.blend;
-        let of_row = |(attention, ngrams): (&Vec<f32>, &Vec<f32>)| blend.probabilities(attention, Some(ngrams));
-        let probabilities: Vec<Vec<f32>> = attention.iter().zip(&ngrams).map(of_row).collect();
+        let of_row = |(network, ngrams): (&Vec<f32>, &Vec<f32>)| blend.probabilities(network, Some(ngrams));
+        let probabilities: Vec<Vec<f32>> = network.iter().zip(&ngrams).map(of_row).collect();
         let known: Vec<f32> = data.valid.texts().iter().filter_map(|text| classifier.known_share(text)).collect();
         let tree = data.hierarchy.as_ref();
         let labels = &data.valid.labels;

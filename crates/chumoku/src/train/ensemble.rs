@@ -215,8 +215,8 @@ pub(super) fn log_odds<A: ClassifierTarget>(model: &TextClassifier, rows: &Rows<
     let texts = rows.texts();
     let tokens = model.tokenizer.encode_all(&texts)?;
     let logits: Array2<f32> = parallel_batches::logits(&model.model, &model.params, model.framing(), &tokens)?;
-    let attention: LogOdds = logits.rows().into_iter().map(|row| row.to_vec()).collect();
-    if attention.iter().flatten().any(|z| z.is_nan()) {
+    let network: LogOdds = logits.rows().into_iter().map(|row| row.to_vec()).collect();
+    if network.iter().flatten().any(|z| z.is_nan()) {
         let problem = tr!(
             "the log-odds of the model are not finite: its weights are too large",
             "モデルの対数オッズが有限の値になりません。重みが大きすぎます"
@@ -226,5 +226,5 @@ pub(super) fn log_odds<A: ClassifierTarget>(model: &TextClassifier, rows: &Rows<
     let labels = model.labels().len();
     let of_ngrams = model.ngrams.as_ref().map(|ngrams| ngrams.logits_batch(&texts)).unwrap_or_default();
     let ngrams = of_ngrams.chunks_exact(labels).map(<[f32]>::to_vec).collect();
-    Ok([attention, ngrams])
+    Ok([network, ngrams])
 }

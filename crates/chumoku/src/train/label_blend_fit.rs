@@ -14,7 +14,7 @@ const BLEND_FOLDS: usize = 5;
 #[derive(Clone, Copy)]
 pub(super) struct LabelRows<'a> {
     pub(super) data: &'a TrainingData<Vec<u32>>,
-    pub(super) attention: &'a LogOdds,
+    pub(super) network: &'a LogOdds,
     pub(super) ngrams: Option<&'a LogOdds>,
 }
 
@@ -25,13 +25,13 @@ impl LabelRows<'_> {
 
     /// Fits the blend on a subset of the rows.
     fn fit_on(&self, is_in: &dyn Fn(usize) -> bool) -> LabelBlend {
-        let rows: Vec<usize> = (0..self.attention.len()).filter(|&row| is_in(row)).collect();
+        let rows: Vec<usize> = (0..self.network.len()).filter(|&row| is_in(row)).collect();
         let pick = |all: &LogOdds| rows.iter().map(|&row| all[row].clone()).collect::<LogOdds>();
-        let (attention, ngrams) = (pick(self.attention), self.ngrams.map(pick).unwrap_or_default());
+        let (network, ngrams) = (pick(self.network), self.ngrams.map(pick).unwrap_or_default());
         let truth: Vec<Vec<u32>> = rows.iter().map(|&row| self.data.valid.labels[row].clone()).collect();
         let weights = select_weights(self.data.valid.weights.as_deref(), &rows);
         let labels = self.data.labels.len();
-        let mut blend = LabelBlend::fit(&attention, &ngrams, &truth, weights.as_deref(), labels);
+        let mut blend = LabelBlend::fit(&network, &ngrams, &truth, weights.as_deref(), labels);
         if let (Some(tree), false) = (self.tree(), truth.is_empty()) {
             let probabilities: Vec<Vec<f32>> = rows.iter().map(|&row| self.probabilities(&blend, row)).collect();
             blend.thresholds = fit_thresholds(&probabilities, &truth, weights.as_deref(), labels);
@@ -48,7 +48,7 @@ impl LabelRows<'_> {
     /// Returns the probabilities of a row.
     fn probabilities(&self, blend: &LabelBlend, row: usize) -> Vec<f32> {
         let ngrams = self.ngrams.map(|ngrams| &ngrams[row][..]);
-        cap_by_parents(self.tree(), blend.probabilities(&self.attention[row], ngrams))
+        cap_by_parents(self.tree(), blend.probabilities(&self.network[row], ngrams))
     }
 
     /// Calibrates abstention on the validation rows. Confidences for sets of labels come from blends fitted on the
@@ -111,9 +111,9 @@ mod tests {
     fn sets_of_labels_are_as_accurate_as_promised() {
         let (mut kept, mut answered, mut promised, runs) = (0, 0, 0, 100);
         for run in 0..runs {
-            let (attention, truth) = rows(400, 2 * run);
+            let (network, truth) = rows(400, 2 * run);
             let data = data(truth);
-            let valid = LabelRows { data: &data, attention: &attention, ngrams: None };
+            let valid = LabelRows { data: &data, network: &network, ngrams: None };
             let blend = valid.fit();
             let calibration = valid.calibrate_abstention(&blend, &[]).unwrap();
             calibration.check().unwrap();
@@ -138,15 +138,15 @@ mod tests {
     fn rows_are_scored_by_a_blend_fitted_on_others() {
         let (mut own, mut others) = (0, 0);
         for run in 0..40 {
-            let (attention, truth) = rows(40, 1_000 + run);
+            let (network, truth) = rows(40, 1_000 + run);
             let data = data(truth);
-            let valid = LabelRows { data: &data, attention: &attention, ngrams: None };
+            let valid = LabelRows { data: &data, network: &network, ngrams: None };
             let blend = valid.fit();
             let last = *valid.calibrate_abstention(&blend, &[]).unwrap().steps.last().unwrap();
             others += last.wrong;
             let is_wrong =
                 |(z, truth): (&Vec<f32>, &Vec<u32>)| blend.predicted_labels(&blend.probabilities(z, None)) != *truth;
-            own += attention.iter().zip(&data.valid.labels).filter(|row| is_wrong(*row)).count();
+            own += network.iter().zip(&data.valid.labels).filter(|row| is_wrong(*row)).count();
         }
         assert!(others > own, "{others} {own}");
     }

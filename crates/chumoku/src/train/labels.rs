@@ -71,7 +71,7 @@ impl LogisticTarget for Vec<u32> {
         members: &MemberLogOdds<'_>,
         known: Option<&[f32]>,
     ) -> (PredictionTarget, Option<AbstentionCalibration>) {
-        let rows = LabelRows { data, attention: members.first, ngrams: members.second };
+        let rows = LabelRows { data, network: members.first, ngrams: members.second };
         let blend = rows.fit();
         let abstention = known.and_then(|known| rows.calibrate_abstention(&blend, known));
         (PredictionTarget::Labels(blend), abstention)

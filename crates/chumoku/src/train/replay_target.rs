@@ -161,7 +161,7 @@ impl ReplayTarget for u32 {
         is_network: bool,
     ) -> Result<Vec<u32>> {
         let numbers = label_mapping(model.labels(), &data.labels);
-        let class = |p: &Prediction| if is_network { argmax(&p.attention) as usize } else { p.class() };
+        let class = |p: &Prediction| if is_network { argmax(&p.network) as usize } else { p.class() };
         Ok(predictions.iter().map(|p| numbers[class(p)]).collect())
     }
 
@@ -244,7 +244,7 @@ impl ReplayTarget for Vec<u32> {
                 let of_row = |set: &Vec<u32>| set.iter().filter_map(|label| known.get(label).copied()).collect();
                 let truth: Vec<Vec<u32>> = rows.labels.iter().map(of_row).collect();
                 let probabilities: Vec<Vec<f32>> =
-                    predictions.iter().map(|p| p.attention.iter().map(|x| x.exp()).collect()).collect();
+                    predictions.iter().map(|p| p.network.iter().map(|x| x.exp()).collect()).collect();
                 let thresholds = fit_thresholds(&probabilities, &truth, None, numbers.len());
                 let blend = LabelBlend { thresholds, ..LabelBlend::network_only(numbers.len()) };
                 probabilities.iter().map(|p| blend.predicted_labels(p)).collect()
@@ -381,7 +381,7 @@ impl ReplayTarget for NumberLabel {
         };
         let alone = NumberBlend::network_only(whole.scale.clone());
         let score = |p: &Prediction| match is_network {
-            true => alone.estimate(&p.attention.iter().map(|x| x.exp()).collect::<Vec<f32>>()).score,
+            true => alone.estimate(&p.network.iter().map(|x| x.exp()).collect::<Vec<f32>>()).score,
             false => whole.estimate(&p.probabilities).score,
         };
         Ok(predictions.iter().map(score).collect())

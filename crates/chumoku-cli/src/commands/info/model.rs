@@ -215,7 +215,7 @@ impl ModelInfo {
         self.network(&config.model.backbone, model.num_parameters());
         self.tokens(config.model.vocab_size, config.max_tokens());
         if let Some(features) = model.num_features() {
-            let share = config.blend.ngrams / (config.blend.attention + config.blend.ngrams).max(f32::MIN_POSITIVE);
+            let share = config.blend.ngrams / (config.blend.network + config.blend.ngrams).max(f32::MIN_POSITIVE);
             let features_shown = format_thousands(features);
             let beside = match config.target.is_one_class() {
                 true => tr!(", {:.0} % of the weight", "、重みの {:.0} %", 100.0 * share),
