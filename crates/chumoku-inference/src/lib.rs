@@ -35,7 +35,7 @@ pub mod scoring;
 pub mod tensors;
 pub mod text_models;
 
-pub use blend::label_blend::LabelBlend;
+pub use blend::binary_blend::BinaryBlend;
 pub use blend::number::{Estimate, NumberBlend, NumberLabel, NumberScale};
 pub(crate) use chumoku_kernels::Precision;
 pub(crate) use chumoku_ngrams as ngram;

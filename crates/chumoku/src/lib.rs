@@ -96,8 +96,8 @@ mod readme {
 }
 
 pub use chumoku_inference::{
-    AbstentionCalibration, ChatMessage, CoveragePoint, DecisionRule, EmbedOptions, Embeddings, Error, Estimate,
-    GeneratedPiece, LabelBlend, LevelConfidences, ModelConfig, ModelKind, ModelNetwork, ModelSize, NgramClassifier,
+    AbstentionCalibration, BinaryBlend, ChatMessage, CoveragePoint, DecisionRule, EmbedOptions, Embeddings, Error,
+    Estimate, GeneratedPiece, LevelConfidences, ModelConfig, ModelKind, ModelNetwork, ModelSize, NgramClassifier,
     NgramClassifierConfig, NgramEffect, NumberBlend, NumberLabel, NumberScale, Optimize, PrecisionThreshold,
     PredictedSpan, Prediction, PredictionTarget, Predictor, Result, StopReason, TaggerBlend, TaggerConfig,
     TaggerNetworkConfig, TextAutoencoder, TextClassifier, TextEmbedder, TextGenerator, TextGeneratorConfig, TextTagger,

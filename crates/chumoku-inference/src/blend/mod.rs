@@ -2,10 +2,10 @@
 //!
 //! # Files
 //!
-//! - `label_blend`: weights, offsets and thresholds for multi-label models
+//! - `binary_blend`: weights, offsets and thresholds for multi-label models
 //! - `number`: numbers predicted through thresholds, with conformal intervals
 
-pub mod label_blend;
+pub mod binary_blend;
 pub mod number;
 
 use chumoku_nn::probability::{log_softmax, max_and_sum_exp};

@@ -5,7 +5,7 @@
 //! regression by Foresi and Peracchi 1995. The probabilities P(y > t) determine the distribution of the number, and
 //! thus its center and spread. The prediction interval is conformal: its width is calibrated on held-out rows.
 
-use crate::blend::label_blend::LabelBlend;
+use crate::blend::binary_blend::BinaryBlend;
 use crate::ngram::NgramTarget;
 use crate::{sorting, tr};
 use serde::{Deserialize, Serialize};
@@ -205,7 +205,7 @@ pub struct NumberBlend {
     #[serde(flatten)]
     pub scale: NumberScale,
     /// Calibrated probabilities of exceeding each threshold.
-    pub blend: LabelBlend,
+    pub blend: BinaryBlend,
     /// The half-width of the 90 % interval, in units of the predicted standard deviation plus `floor`. `None` if there
     /// were too few held-out rows, in which case the interval is the whole range.
     pub(crate) margin: Option<f64>,
@@ -247,7 +247,7 @@ const FOLDS: usize = 5;
 impl NumberBlend {
     /// Uses the network alone, without scaling.
     pub fn network_only(scale: NumberScale) -> NumberBlend {
-        let blend = LabelBlend::network_only(scale.thresholds.len());
+        let blend = BinaryBlend::network_only(scale.thresholds.len());
         NumberBlend { scale, blend, margin: None, floor: 0.0 }
     }
 
@@ -272,9 +272,9 @@ impl NumberBlend {
             let pick = |all: &[Vec<f32>]| rows.iter().filter_map(|&row| all.get(row).cloned()).collect::<Vec<_>>();
             let sets: Vec<Vec<u32>> = rows.iter().map(|&row| truth[row].above.clone()).collect();
             let weights: Option<Vec<f32>> = weights.map(|weights| rows.iter().map(|&row| weights[row]).collect());
-            let blend = LabelBlend::fit(&pick(network), &pick(ngrams), &sets, weights.as_deref(), labels);
+            let blend = BinaryBlend::fit(&pick(network), &pick(ngrams), &sets, weights.as_deref(), labels);
             // Label thresholds do not matter for numbers.
-            let blend = LabelBlend { thresholds: vec![0.5; labels], ..blend };
+            let blend = BinaryBlend { thresholds: vec![0.5; labels], ..blend };
             NumberBlend { scale: scale.clone(), blend, margin: None, floor }
         };
         let (mut residuals, mut sure) = (Vec::with_capacity(truth.len()), Vec::with_capacity(truth.len()));

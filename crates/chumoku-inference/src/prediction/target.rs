@@ -1,7 +1,7 @@
 //! The prediction target of a model: one class, any number of labels, or a number. Each target computes its answer from
 //! the outputs of both ensemble members.
 
-use crate::blend::label_blend::LabelBlend;
+use crate::blend::binary_blend::BinaryBlend;
 use crate::blend::number::{Estimate, NumberBlend, NumberLabel, rearrange};
 use crate::hierarchy::Hierarchy;
 use crate::lang::wording::{did_you_mean, list_names, quote};
@@ -20,7 +20,7 @@ pub enum PredictionTarget {
     #[default]
     OneClass,
     /// Any number of labels. The blend combines the ensemble members and holds the label thresholds.
-    Labels(LabelBlend),
+    Labels(BinaryBlend),
     /// A number. The blend combines the members' probabilities of exceeding each threshold, and calibrates the
     /// interval.
     Number(NumberBlend),
@@ -33,7 +33,7 @@ impl PredictionTarget {
     }
 
     /// Returns the blend of a multi-label model.
-    pub fn labels(&self) -> Option<&LabelBlend> {
+    pub fn labels(&self) -> Option<&BinaryBlend> {
         match self {
             PredictionTarget::Labels(blend) => Some(blend),
             PredictionTarget::OneClass | PredictionTarget::Number(_) => None,
@@ -49,7 +49,7 @@ impl PredictionTarget {
     }
 
     /// Returns the blend of the members' log-odds, for models whose outputs are independent binary questions.
-    pub fn binary_blend(&self) -> Option<&LabelBlend> {
+    pub fn binary_blend(&self) -> Option<&BinaryBlend> {
         match self {
             PredictionTarget::OneClass => None,
             PredictionTarget::Labels(blend) => Some(blend),
@@ -190,7 +190,7 @@ impl PredictionTarget {
     ///
     /// # Errors
     /// If the model is not a multi-label model.
-    pub fn require_labels(&self) -> Result<&LabelBlend> {
+    pub fn require_labels(&self) -> Result<&BinaryBlend> {
         self.labels().ok_or_else(|| {
             Error::Setting(tr!(
                 "this is not a multi-label model: evaluate it on a file with the target it was trained on",

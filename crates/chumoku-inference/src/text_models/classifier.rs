@@ -3,7 +3,7 @@
 use super::embedder::{EmbedOptions, Embeddings, finish_vectors};
 use super::settings::{AnswerSettings, INPUT_LENGTHS, VOCABULARY_SIZES, check_labels, check_size, not_finite_error};
 use crate::blend::Blend;
-use crate::blend::label_blend::{LabelBlend, log_sigmoid};
+use crate::blend::binary_blend::{BinaryBlend, log_sigmoid};
 use crate::data::Example;
 use crate::error::layer_errors::layer_error_message;
 use crate::feature_columns::FeatureColumn;
@@ -486,7 +486,7 @@ impl TextClassifier {
         let problem = match (&ours, is_one_class) {
             (Some(ours), _) => ours.target.clone(),
             (None, true) => PredictionTarget::OneClass,
-            (None, false) => PredictionTarget::Labels(LabelBlend::network_only(labels.len())),
+            (None, false) => PredictionTarget::Labels(BinaryBlend::network_only(labels.len())),
         };
         let ngrams = match ours.as_ref().and_then(|ours| ours.ngrams.clone()) {
             None => None,

@@ -2,7 +2,7 @@
 //! tokenizer and no attention.
 
 use super::settings::{AnswerSettings, not_finite_error};
-use crate::blend::label_blend::log_sigmoid;
+use crate::blend::binary_blend::log_sigmoid;
 use crate::data::Example;
 use crate::feature_columns::FeatureColumn;
 use crate::hierarchy::Hierarchy;

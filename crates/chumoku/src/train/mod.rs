@@ -21,7 +21,6 @@
 //! - `folder_run`: a run in a folder: start, resume, checkpoints
 //! - `folds`: folds for cross-validation
 //! - `hierarchy_report`: report by level of a tree
-//! - `label_blend_fit`: blend of several labels
 //! - `label_leaks`: columns that contain the label
 //! - `labels`: training for several labels
 //! - `language_model`: training a language model
@@ -33,6 +32,7 @@
 //! - `memory`: estimate of peak memory
 //! - `micro_batches`: micro-batches and their gradients
 //! - `model_changes`: metrics before and after continued training
+//! - `multi_label_fit`: blend of several labels
 //! - `ngram_folds`: penalty of the n-gram model by cross-validation
 //! - `ngrams`: training the n-gram model
 //! - `ngrams_suggestion`: the suggestion to stop at the n-grams
@@ -89,7 +89,6 @@ mod finished_report;
 mod folder_run;
 pub(crate) mod folds;
 mod hierarchy_report;
-mod label_blend_fit;
 mod label_leaks;
 mod labels;
 mod language_model;
@@ -101,6 +100,7 @@ mod masked_language_model;
 mod memory;
 mod micro_batches;
 mod model_changes;
+mod multi_label_fit;
 mod ngram_folds;
 mod ngrams;
 mod ngrams_suggestion;

@@ -3,7 +3,7 @@
 
 use super::comparison::{Figures, ModelComparison};
 use super::{BaseModel, LabelScores, NumberScores, TrainingData, quick_scores};
-use crate::blend::label_blend::{LabelBlend, fit_thresholds};
+use crate::blend::binary_blend::{BinaryBlend, fit_thresholds};
 use crate::blend::number::{NumberBlend, NumberLabel, NumberScale};
 use crate::data::{Dataset, Example, MultiLabelDataset, MultiLabelExample, ScoreDataset, ScoreExample, SourceLocation};
 use crate::hierarchy::HierarchySource;
@@ -246,7 +246,7 @@ impl ReplayTarget for Vec<u32> {
                 let probabilities: Vec<Vec<f32>> =
                     predictions.iter().map(|p| p.network.iter().map(|x| x.exp()).collect()).collect();
                 let thresholds = fit_thresholds(&probabilities, &truth, None, numbers.len());
-                let blend = LabelBlend { thresholds, ..LabelBlend::network_only(numbers.len()) };
+                let blend = BinaryBlend { thresholds, ..BinaryBlend::network_only(numbers.len()) };
                 probabilities.iter().map(|p| blend.predicted_labels(p)).collect()
             }
             (false, Some(blend)) => predictions.iter().map(|p| blend.predicted_labels(&p.probabilities)).collect(),

@@ -4,7 +4,7 @@ use super::micro_batches::{AnswerCount, StepOutput};
 use super::replay_target::ReplayTarget;
 use super::trainable::{Evaluation, Metric};
 use super::{Plan, TrainingData, quick_scores};
-use crate::blend::label_blend::{LabelBlend, fit_thresholds, sigmoid};
+use crate::blend::binary_blend::{BinaryBlend, fit_thresholds, sigmoid};
 use crate::blend::number::{NumberBlend, NumberLabel};
 use crate::lang::lang;
 use crate::models::Classifier;
@@ -106,7 +106,7 @@ impl ClassifierTarget for u32 {
 fn best_micro_f1(logits: &[&[f32]], (answers, weights): (&[Vec<u32>], Option<&[f32]>), labels: usize) -> (f64, f64) {
     let probabilities: Vec<Vec<f32>> = logits.iter().map(|row| row.iter().map(|&z| sigmoid(z)).collect()).collect();
     let thresholds = fit_thresholds(&probabilities, answers, weights, labels);
-    let blend = LabelBlend { thresholds, ..LabelBlend::network_only(labels) };
+    let blend = BinaryBlend { thresholds, ..BinaryBlend::network_only(labels) };
     let predicted: Vec<Vec<u32>> = probabilities.iter().map(|p| blend.predicted_labels(p)).collect();
     let of_row = |(row, answer): (&&[f32], &Vec<u32>)| crate::ngram::log_loss(row, answer, true);
     let loss = weighted_mean(logits.iter().zip(answers).map(of_row), weights);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The two weights and the offsets are fitted on validation rows by maximum likelihood. This is a logistic regression
 /// (Platt 1999) on the log-odds of both members, with weights shared by all labels.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LabelBlend {
+pub struct BinaryBlend {
     /// Weight of the network's log-odds.
     #[serde(rename = "attention")]
     pub network: f32,
@@ -31,15 +31,15 @@ const MIN_GAIN: f64 = 2.0;
 /// The range of thresholds.
 const THRESHOLD_RANGE: [f32; 2] = [0.02, 0.98];
 
-impl LabelBlend {
+impl BinaryBlend {
     /// Uses the network alone, without scaling.
-    pub fn network_only(labels: usize) -> LabelBlend {
-        LabelBlend { network: 1.0, ngrams: 0.0, offsets: vec![0.0; labels], thresholds: vec![0.5; labels] }
+    pub fn network_only(labels: usize) -> BinaryBlend {
+        BinaryBlend { network: 1.0, ngrams: 0.0, offsets: vec![0.0; labels], thresholds: vec![0.5; labels] }
     }
 
     /// Converts a blend fitted on n-gram log-odds alone: the fitted weight becomes the n-gram weight.
-    pub(crate) fn into_ngrams_only(self) -> LabelBlend {
-        LabelBlend { network: 0.0, ngrams: self.network, ..self }
+    pub(crate) fn into_ngrams_only(self) -> BinaryBlend {
+        BinaryBlend { network: 0.0, ngrams: self.network, ..self }
     }
 
     /// Returns label probabilities from the log-odds of both members.
@@ -86,10 +86,10 @@ impl LabelBlend {
         truth: &[Vec<u32>],
         row_weights: Option<&[f32]>,
         labels: usize,
-    ) -> LabelBlend {
+    ) -> BinaryBlend {
         let both = !ngrams.is_empty();
         let prior = if both { [0.5, 0.5] } else { [1.0, 0.0] };
-        let mut blend = LabelBlend {
+        let mut blend = BinaryBlend {
             network: prior[0] as f32,
             ngrams: prior[1] as f32,
             offsets: vec![0.0; labels],
@@ -102,11 +102,11 @@ impl LabelBlend {
         let w = data.fit();
         // A weight must not be negative. If one is, fit the other member alone.
         if both && w.shared[1] < 0.0 {
-            return LabelBlend::fit(network, &[], truth, row_weights, labels);
+            return BinaryBlend::fit(network, &[], truth, row_weights, labels);
         }
         if both && w.shared[0] < 0.0 {
-            let alone = LabelBlend::fit(ngrams, &[], truth, row_weights, labels);
-            return LabelBlend { network: 0.0, ngrams: alone.network, ..alone };
+            let alone = BinaryBlend::fit(ngrams, &[], truth, row_weights, labels);
+            return BinaryBlend { network: 0.0, ngrams: alone.network, ..alone };
         }
         blend.network = if both { w.shared[0] } else { w.shared[0].max(0.01) } as f32;
         blend.ngrams = w.shared[1] as f32;
@@ -349,22 +349,22 @@ mod tests {
     fn true_weights_and_offsets_are_recovered() {
         let offsets = [0.0, 1.0, -2.0];
         let (z, truth) = rows(20_000, 0.5, &offsets, 1);
-        let blend = LabelBlend::fit(&z, &[], &truth, None, 3);
+        let blend = BinaryBlend::fit(&z, &[], &truth, None, 3);
         assert!((blend.network - 0.5).abs() < 0.03, "{blend:?}");
         for (found, expected) in blend.offsets.iter().zip(offsets) {
             assert!((found - expected).abs() < 0.1, "{blend:?}");
         }
         // Noise gets no weight.
         let (noise, _) = rows(20_000, 1.0, &offsets, 2);
-        let blend = LabelBlend::fit(&noise, &z, &truth, None, 3);
+        let blend = BinaryBlend::fit(&noise, &z, &truth, None, 3);
         assert!(blend.network.abs() < 0.03 && (blend.ngrams - 0.5).abs() < 0.03, "{blend:?}");
-        assert_eq!(LabelBlend::fit(&[], &[], &[], None, 3), LabelBlend::network_only(3));
+        assert_eq!(BinaryBlend::fit(&[], &[], &[], None, 3), BinaryBlend::network_only(3));
     }
 
     #[test]
     fn probabilities_match_frequencies() {
         let (z, truth) = rows(20_000, 0.7, &[0.3, -1.5], 3);
-        let blend = LabelBlend::fit(&z, &[], &truth, None, 2);
+        let blend = BinaryBlend::fit(&z, &[], &truth, None, 2);
         for label in 0..2 {
             for [low, high] in [[0.0, 0.3], [0.3, 0.6], [0.6, 1.0]] {
                 let p: Vec<(f32, bool)> = z
@@ -391,7 +391,7 @@ mod tests {
             z.iter().map(|z| (0..3).map(|k| sigmoid(z[k] + [0.0, -1.0, -3.0][k])).collect()).collect();
         let found = fit_thresholds(&p, &truth, None, 3);
         let f1 = |thresholds: &[f32]| {
-            let blend = LabelBlend { thresholds: thresholds.to_vec(), ..LabelBlend::network_only(3) };
+            let blend = BinaryBlend { thresholds: thresholds.to_vec(), ..BinaryBlend::network_only(3) };
             let predicted: Vec<Vec<u32>> = p.iter().map(|p| blend.predicted_labels(p)).collect();
             crate::scoring::micro_f1(&truth, &predicted, None)
         };
@@ -409,17 +409,17 @@ mod tests {
         let (z, truth) = rows(300, 0.7, &[0.3, -1.5], 6);
         let (noise, _) = rows(300, 1.0, &[0.3, -1.5], 7);
         let weights: Vec<f32> = (0..300).map(|row| if row % 3 == 0 { 2.0 } else { 1.0 }).collect();
-        let weighted = LabelBlend::fit(&z, &noise, &truth, Some(&weights), 2);
+        let weighted = BinaryBlend::fit(&z, &noise, &truth, Some(&weights), 2);
         let again: Vec<usize> = (0..300).chain((0..300).filter(|row| row % 3 == 0)).collect();
         let pick = |rows: &[Vec<f32>]| again.iter().map(|&row| rows[row].clone()).collect::<Vec<_>>();
         let twice: Vec<Vec<u32>> = again.iter().map(|&row| truth[row].clone()).collect();
-        let twice = LabelBlend::fit(&pick(&z), &pick(&noise), &twice, None, 2);
+        let twice = BinaryBlend::fit(&pick(&z), &pick(&noise), &twice, None, 2);
         let numbers =
-            |blend: &LabelBlend| [&[blend.network, blend.ngrams][..], &blend.offsets, &blend.thresholds].concat();
+            |blend: &BinaryBlend| [&[blend.network, blend.ngrams][..], &blend.offsets, &blend.thresholds].concat();
         let is_near = numbers(&weighted).iter().zip(numbers(&twice)).all(|(a, b)| (a - b).abs() < 1e-5);
-        let plain = LabelBlend::fit(&z, &noise, &truth, None, 2);
+        let plain = BinaryBlend::fit(&z, &noise, &truth, None, 2);
         assert!(is_near && weighted != plain, "{weighted:?} {twice:?}");
-        assert_eq!(LabelBlend::fit(&z, &noise, &truth, Some(&[1.0; 300]), 2), plain);
+        assert_eq!(BinaryBlend::fit(&z, &noise, &truth, Some(&[1.0; 300]), 2), plain);
     }
 
     #[test]

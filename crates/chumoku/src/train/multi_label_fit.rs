@@ -2,7 +2,7 @@
 
 use super::TrainingData;
 use super::ensemble::LogOdds;
-use crate::blend::label_blend::{LabelBlend, fit_thresholds};
+use crate::blend::binary_blend::{BinaryBlend, fit_thresholds};
 use crate::hierarchy::Hierarchy;
 use crate::prediction::abstention::AbstentionCalibration;
 use crate::scoring::select_weights;
@@ -24,14 +24,14 @@ impl LabelRows<'_> {
     }
 
     /// Fits the blend on a subset of the rows.
-    fn fit_on(&self, is_in: &dyn Fn(usize) -> bool) -> LabelBlend {
+    fn fit_on(&self, is_in: &dyn Fn(usize) -> bool) -> BinaryBlend {
         let rows: Vec<usize> = (0..self.network.len()).filter(|&row| is_in(row)).collect();
         let pick = |all: &LogOdds| rows.iter().map(|&row| all[row].clone()).collect::<LogOdds>();
         let (network, ngrams) = (pick(self.network), self.ngrams.map(pick).unwrap_or_default());
         let truth: Vec<Vec<u32>> = rows.iter().map(|&row| self.data.valid.labels[row].clone()).collect();
         let weights = select_weights(self.data.valid.weights.as_deref(), &rows);
         let labels = self.data.labels.len();
-        let mut blend = LabelBlend::fit(&network, &ngrams, &truth, weights.as_deref(), labels);
+        let mut blend = BinaryBlend::fit(&network, &ngrams, &truth, weights.as_deref(), labels);
         if let (Some(tree), false) = (self.tree(), truth.is_empty()) {
             let probabilities: Vec<Vec<f32>> = rows.iter().map(|&row| self.probabilities(&blend, row)).collect();
             blend.thresholds = fit_thresholds(&probabilities, &truth, weights.as_deref(), labels);
@@ -41,12 +41,12 @@ impl LabelRows<'_> {
     }
 
     /// Fits the blend on all rows.
-    pub(super) fn fit(&self) -> LabelBlend {
+    pub(super) fn fit(&self) -> BinaryBlend {
         self.fit_on(&|_| true)
     }
 
     /// Returns the probabilities of a row.
-    fn probabilities(&self, blend: &LabelBlend, row: usize) -> Vec<f32> {
+    fn probabilities(&self, blend: &BinaryBlend, row: usize) -> Vec<f32> {
         let ngrams = self.ngrams.map(|ngrams| &ngrams[row][..]);
         cap_by_parents(self.tree(), blend.probabilities(&self.network[row], ngrams))
     }
@@ -54,7 +54,7 @@ impl LabelRows<'_> {
     /// Calibrates abstention on the validation rows. Confidences for sets of labels come from blends fitted on the
     /// other folds, because thresholds are fitted on the rows themselves. Those for single labels come from `blend`.
     /// `known` holds the shares of known n-grams, if any.
-    pub(super) fn calibrate_abstention(&self, blend: &LabelBlend, known: &[f32]) -> Option<AbstentionCalibration> {
+    pub(super) fn calibrate_abstention(&self, blend: &BinaryBlend, known: &[f32]) -> Option<AbstentionCalibration> {
         let truth = &self.data.valid.labels;
         if truth.is_empty() {
             return None;
@@ -81,7 +81,7 @@ pub(super) fn cap_by_parents(tree: Option<&Hierarchy>, mut probabilities: Vec<f3
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blend::label_blend::sigmoid;
+    use crate::blend::binary_blend::sigmoid;
     use crate::scoring::Rows;
     use chumoku_kernels::Philox;
 
