@@ -36,7 +36,7 @@ pub mod tensors;
 pub mod text_models;
 
 pub use blend::binary_blend::BinaryBlend;
-pub use blend::number::{Estimate, NumberBlend, NumberLabel, NumberScale};
+pub use blend::number::{Estimate, NumberBlend, NumberDiscretizer, NumberLabel};
 pub(crate) use chumoku_kernels::Precision;
 pub(crate) use chumoku_ngrams as ngram;
 pub(crate) use chumoku_ngrams::feature_columns::FeatureColumn;

@@ -98,7 +98,7 @@ mod readme {
 pub use chumoku_inference::{
     AbstentionCalibration, BinaryBlend, ChatMessage, CoveragePoint, DecisionRule, EmbedOptions, Embeddings, Error,
     Estimate, GeneratedPiece, LevelConfidences, ModelConfig, ModelKind, ModelNetwork, ModelSize, NgramClassifier,
-    NgramClassifierConfig, NgramEffect, NumberBlend, NumberLabel, NumberScale, Optimize, PrecisionThreshold,
+    NgramClassifierConfig, NgramEffect, NumberBlend, NumberDiscretizer, NumberLabel, Optimize, PrecisionThreshold,
     PredictedSpan, Prediction, PredictionTarget, Predictor, Result, StopReason, TaggerBlend, TaggerConfig,
     TaggerNetworkConfig, TextAutoencoder, TextClassifier, TextEmbedder, TextGenerator, TextGeneratorConfig, TextTagger,
     TextTranslator, TextTranslatorConfig, TokenAlignment, TranslateOptions, Translation, WeightSample, answers,

@@ -142,10 +142,10 @@ impl PredictionTarget {
     /// Returns the confidence of each row, and whether the nearest level is the row's number. Empty unless the numbers
     /// are levels.
     pub fn number_confidences(&self, rows: &Rows<NumberLabel>, predictions: &[Prediction]) -> Vec<(f32, bool)> {
-        let Some(blend) = self.number().filter(|blend| blend.scale.has_levels()) else { return Vec::new() };
+        let Some(blend) = self.number().filter(|blend| blend.discretizer.has_levels()) else { return Vec::new() };
         let of_row = |(p, truth): (&Prediction, &NumberLabel)| {
             let score = blend.estimate(&p.probabilities).score;
-            (blend.confidence(&p.probabilities), blend.scale.is_nearest_level(score, truth.number))
+            (blend.confidence(&p.probabilities), blend.discretizer.is_nearest_level(score, truth.number))
         };
         predictions.iter().zip(&rows.labels).map(of_row).collect()
     }
@@ -182,7 +182,7 @@ impl PredictionTarget {
         let found: Vec<Estimate> = predictions.iter().map(|p| blend.estimate(&p.probabilities)).collect();
         let truth: Vec<f64> = rows.labels.iter().map(|measured| measured.number).collect();
         let predicted: Vec<f64> = found.iter().map(|estimate| estimate.score).collect();
-        let scores = NumberScores::of(&truth, &predicted, Some(&found), &blend.scale, seed);
+        let scores = NumberScores::of(&truth, &predicted, Some(&found), &blend.discretizer, seed);
         Ok((scores, truth.into_iter().zip(predicted).map(|(y, p)| [y, p]).collect()))
     }
 

@@ -172,8 +172,8 @@ impl<'m> Predictor<'m> {
     /// # Errors
     /// If a text cannot be tokenized, or the model does not predict numbers.
     pub fn score_numbers(self, examples: &[ScoreExample], seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
-        let scale = &self.target().require_number()?.scale;
-        self.number_scores(&Rows::from_scores(examples, scale), seed)
+        let discretizer = &self.target().require_number()?.discretizer;
+        self.number_scores(&Rows::from_scores(examples, discretizer), seed)
     }
 
     pub(crate) fn number_scores(self, rows: &Rows<NumberLabel>, seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {

@@ -161,7 +161,7 @@ fn number_error(
     (answers, weights): (&[NumberLabel], Option<&[f32]>),
     data: &TrainingData<NumberLabel>,
 ) -> (f64, f64) {
-    let plain = NumberBlend::network_only(data.scale.clone());
+    let plain = NumberBlend::network_only(data.discretizer.clone());
     let error = |(z, answer): (&&[f32], &NumberLabel)| {
         let above: Vec<f32> = z.iter().map(|&z| sigmoid(z)).collect();
         (plain.estimate(&above).score - answer.number).abs()

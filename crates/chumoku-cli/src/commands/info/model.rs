@@ -185,7 +185,7 @@ impl ModelInfo {
         let n = format_thousands(labels.len());
         let by = if is_alone { lang().pick(", n-grams only", "（n-gram のみ）") } else { "" };
         if let Some(number) = target.number() {
-            let [least, most] = number.scale.range;
+            let [least, most] = number.discretizer.range;
             let text = tr!(
                 "a number for each text, from {least} to {most}{by}",
                 "テキストごとの数値（{least} から {most}）{by}"

@@ -164,7 +164,10 @@ fn metadata(classifier: &TextClassifier) -> Vec<(String, String)> {
         entries.push(("thresholds", json(&blend.thresholds)));
     }
     if let PredictionTarget::Number(number) = &config.target {
-        entries.extend([("thresholds", json(&number.scale.thresholds)), ("values", json(&number.scale.values))]);
+        entries.extend([
+            ("thresholds", json(&number.discretizer.thresholds)),
+            ("values", json(&number.discretizer.values)),
+        ]);
     }
     entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
