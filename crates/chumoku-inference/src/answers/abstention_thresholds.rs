@@ -36,7 +36,8 @@ impl AbstentionThresholds {
                  区間が付くので、low と high の差が十分に小さい行を使ってください"
             ));
         }
-        let Some(calibration) = model.abstention().filter(|calibration| !calibration.steps.is_empty()) else {
+        let Some(calibration) = model.abstention().filter(|calibration| !calibration.risk_coverage_curve.is_empty())
+        else {
             return Err(tr!(
                 "this model has no abstention calibration: train it again with validation rows",
                 "このモデルには検証データでの確信度が保存されていません。検証データを付けて学習し直してください"

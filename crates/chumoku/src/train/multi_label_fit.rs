@@ -142,7 +142,7 @@ mod tests {
             let data = data(truth);
             let valid = LabelRows { data: &data, network: &network, ngrams: None };
             let blend = valid.fit();
-            let last = *valid.calibrate_abstention(&blend, &[]).unwrap().steps.last().unwrap();
+            let last = *valid.calibrate_abstention(&blend, &[]).unwrap().risk_coverage_curve.last().unwrap();
             others += last.wrong;
             let is_wrong =
                 |(z, truth): (&Vec<f32>, &Vec<u32>)| blend.predicted_labels(&blend.probabilities(z, None)) != *truth;

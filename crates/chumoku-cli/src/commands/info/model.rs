@@ -152,7 +152,9 @@ impl ModelInfo {
 
     /// Adds the levels that `--abstain` can promise.
     fn abstention(&mut self, calibration: Option<&AbstentionCalibration>) {
-        let Some(calibration) = calibration.filter(|calibration| !calibration.steps.is_empty()) else { return };
+        let Some(calibration) = calibration.filter(|calibration| !calibration.risk_coverage_curve.is_empty()) else {
+            return;
+        };
         let can = |share: &f64| match calibration.levels.is_empty() {
             true => calibration.threshold_for(*share).is_some(),
             false => calibration.level_thresholds(*share).iter().any(Option::is_some),
