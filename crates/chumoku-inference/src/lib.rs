@@ -55,7 +55,7 @@ pub use prediction::decision_rule::{DecisionRule, Optimize};
 pub use prediction::target::PredictionTarget;
 pub use pretrained::ChatMessage;
 pub use text_models::autoencoder::TextAutoencoder;
-pub use text_models::classifier::{ModelConfig, TextClassifier};
+pub use text_models::classifier::{TextClassifier, TextClassifierConfig};
 pub use text_models::embedder::{EmbedOptions, Embeddings, TextEmbedder};
 pub use text_models::generator::{GeneratedPiece, StopReason, TextGenerator, TextGeneratorConfig};
 pub use text_models::model_network::ModelNetwork;

@@ -97,13 +97,13 @@ mod readme {
 
 pub use chumoku_inference::{
     AbstentionCalibration, BinaryBlend, ChatMessage, CoveragePoint, DecisionRule, EmbedOptions, Embeddings, Error,
-    Estimate, GeneratedPiece, LevelConfidences, ModelConfig, ModelKind, ModelNetwork, ModelSize, NgramClassifier,
+    Estimate, GeneratedPiece, LevelConfidences, ModelKind, ModelNetwork, ModelSize, NgramClassifier,
     NgramClassifierConfig, NgramEffect, NumberBlend, NumberDiscretizer, NumberLabel, Optimize, PrecisionThreshold,
     PredictedSpan, Prediction, PredictionTarget, Predictor, Result, StopReason, TaggerBlend, TaggerConfig,
-    TaggerNetworkConfig, TextAutoencoder, TextClassifier, TextEmbedder, TextGenerator, TextGeneratorConfig, TextTagger,
-    TextTranslator, TextTranslatorConfig, TokenAlignment, TranslateOptions, Translation, WeightSample, answers,
-    explain, has_checkpoints, hierarchy, is_model_folder, model_file, model_fingerprint, pretrained, read_model_folder,
-    risks_by_coverage, stages, tensors,
+    TaggerNetworkConfig, TextAutoencoder, TextClassifier, TextClassifierConfig, TextEmbedder, TextGenerator,
+    TextGeneratorConfig, TextTagger, TextTranslator, TextTranslatorConfig, TokenAlignment, TranslateOptions,
+    Translation, WeightSample, answers, explain, has_checkpoints, hierarchy, is_model_folder, model_file,
+    model_fingerprint, pretrained, read_model_folder, risks_by_coverage, stages, tensors,
 };
 pub(crate) use chumoku_inference::{blend, crf, model_folder, parallel_batches, prediction, scoring, text_models};
 pub use chumoku_kernels::{

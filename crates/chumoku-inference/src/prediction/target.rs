@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum PredictionTarget {
-    /// One of several mutually exclusive classes. [`ModelConfig::blend`](crate::ModelConfig::blend) combines the
+    /// One of several mutually exclusive classes. [`TextClassifierConfig::blend`](crate::TextClassifierConfig::blend) combines the
     /// ensemble members.
     #[default]
     OneClass,

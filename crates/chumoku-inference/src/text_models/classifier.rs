@@ -38,7 +38,7 @@ use std::path::Path;
 
 /// The `config.json` of a text classifier.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ModelConfig {
+pub struct TextClassifierConfig {
     /// Always "chumoku_text_classifier".
     pub model_type: String,
     /// The version of Chumoku that wrote the model.
@@ -75,11 +75,11 @@ pub struct ModelConfig {
     pub model: ClassifierConfig,
 }
 
-/// [`ModelConfig`] as written to the file, with the vocabulary hash that ties it to `tokenizer.json`.
+/// [`TextClassifierConfig`] as written to the file, with the vocabulary hash that ties it to `tokenizer.json`.
 #[derive(Serialize, Deserialize)]
 struct ConfigFile<'a> {
     #[serde(flatten)]
-    config: Cow<'a, ModelConfig>,
+    config: Cow<'a, TextClassifierConfig>,
     /// The hash of the vocabulary. Not checked if absent.
     #[serde(default)]
     vocabulary_sha256: Option<String>,
@@ -103,7 +103,7 @@ pub struct ClassifierScores {
 #[derive(Debug)]
 pub struct TextClassifier {
     /// The configuration.
-    pub config: ModelConfig,
+    pub config: TextClassifierConfig,
     /// The network.
     pub model: Classifier,
     /// The weights.
@@ -160,7 +160,7 @@ pub fn tokenizer_for_pairs(tokenizer: TextTokenizer, model: &mut ClassifierConfi
     tokenizer
 }
 
-impl ModelConfig {
+impl TextClassifierConfig {
     /// Returns `true` if the model reads [pairs](crate::row) of texts.
     pub fn reads_pairs(&self) -> bool {
         self.model.embeddings.separator.is_some()
@@ -208,7 +208,7 @@ impl TextClassifier {
     /// # Errors
     /// If the model predicts numbers, or every class has a threshold, so that a text may have no answer.
     pub(crate) fn set_thresholds(&mut self, least: &[Option<f32>]) -> Result<()> {
-        let ModelConfig { target: problem, labels, hierarchy, .. } = &mut self.config;
+        let TextClassifierConfig { target: problem, labels, hierarchy, .. } = &mut self.config;
         if let Some(thresholds) = problem.set_thresholds(least, (labels.len(), hierarchy.as_ref()))? {
             self.thresholds = Some(thresholds);
         }
@@ -236,7 +236,7 @@ impl TextClassifier {
     }
 
     /// Returns the configuration.
-    pub fn config(&self) -> &ModelConfig {
+    pub fn config(&self) -> &TextClassifierConfig {
         &self.config
     }
 
@@ -497,7 +497,7 @@ impl TextClassifier {
                 Some(ngrams.map_err(|problem| model_file_error(folder, NGRAM_WEIGHTS, problem))?)
             }
         };
-        let config = ModelConfig {
+        let config = TextClassifierConfig {
             model_type: origin.model_type().to_owned(),
             chumoku_version: ours.as_ref().map(|ours| ours.chumoku_version.clone()).unwrap_or_default(),
             labels,
@@ -577,7 +577,7 @@ impl TextClassifier {
     }
 }
 
-impl ModelConfig {
+impl TextClassifierConfig {
     /// Checks the configuration.
     pub(crate) fn check(&self) -> Result<(), String> {
         let m = &self.model;

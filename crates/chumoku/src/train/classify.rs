@@ -21,7 +21,7 @@ use crate::output::WorkFolder;
 use crate::prediction::abstention::AbstentionCalibration;
 use crate::prediction::decision_rule::{DecisionRule, Optimize};
 use crate::prediction::target::PredictionTarget;
-use crate::text_models::classifier::{ModelConfig, TextClassifier};
+use crate::text_models::classifier::{TextClassifier, TextClassifierConfig};
 use crate::text_models::predictor::Predictor;
 use crate::{Error, ModelKind, Result, stages, tr};
 use serde_json::{Value, json};
@@ -101,7 +101,7 @@ fn from_scratch(
     if ended.interrupted {
         return Ok(None);
     }
-    let config = ModelConfig {
+    let config = TextClassifierConfig {
         model_type: ModelKind::Classifier.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
         labels: data.labels.clone(),

@@ -22,8 +22,8 @@ use crate::ngram::{NgramConfig, NgramModel, WarmStart};
 use crate::parallel_batches;
 use crate::prediction::target::PredictionTarget;
 use crate::scoring::Rows;
-use crate::text_models::classifier::ModelConfig;
 use crate::text_models::classifier::TextClassifier;
+use crate::text_models::classifier::TextClassifierConfig;
 use crate::tr;
 use ndarray::Array2;
 use std::sync::atomic::AtomicBool;
@@ -113,7 +113,7 @@ pub(super) fn train_members<A: ClassifierTarget>(
     let ended = run_in_folder(&task, context, watch, observe)?;
     drop(task);
     let FittedNgrams { model: ngrams, warm_start: found, seconds, column_benefit: worth } = ngrams;
-    let config = ModelConfig {
+    let config = TextClassifierConfig {
         model_type: network
             .encoder
             .as_ref()
