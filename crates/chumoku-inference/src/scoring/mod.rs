@@ -40,7 +40,7 @@ pub use label_scores::micro_f1;
 pub use label_scores::{LabelLevel, LabelScore, LabelScores};
 pub use number_scores::{LevelScore, NumberScores, format_value};
 pub use paired::{AccuracyDifference, EQUIVALENCE_MARGIN, SIGNIFICANCE_LEVEL};
-pub use point_scores::{quick_scores, weighted_scores};
+pub use point_scores::{accuracy_and_macro_f1, weighted_accuracy_and_macro_f1};
 pub use ratio_gain::{RatioTerms, ratio_gain};
 pub use rows::Rows;
 pub use rows::select_weights;

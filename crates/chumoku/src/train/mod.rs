@@ -139,7 +139,7 @@ mod weights_observer;
 mod worker_group;
 
 pub use crate::blend::Blend;
-pub(crate) use crate::scoring::quick_scores;
+pub(crate) use crate::scoring::accuracy_and_macro_f1;
 pub use crate::scoring::{
     ClassScore, ConfidenceScores, LabelLevel, LabelScore, LabelScores, LevelScore, NumberScores, PredictedRows, Rows,
     Scores, SpanScore, SpanScores, TreeLevel, TreeScores, format_value, ngrams_at_chance_note,

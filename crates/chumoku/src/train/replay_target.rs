@@ -2,7 +2,7 @@
 //! terms, keep outputs of the last layer, and compare two models on the same rows.
 
 use super::comparison::{Figures, ModelComparison};
-use super::{BaseModel, LabelScores, NumberScores, TrainingData, quick_scores};
+use super::{BaseModel, LabelScores, NumberScores, TrainingData, accuracy_and_macro_f1};
 use crate::blend::binary_blend::{BinaryBlend, fit_thresholds};
 use crate::blend::number::{NumberBlend, NumberDiscretizer, NumberLabel};
 use crate::data::{Dataset, Example, MultiLabelDataset, MultiLabelExample, ScoreDataset, ScoreExample, SourceLocation};
@@ -174,7 +174,7 @@ impl ReplayTarget for u32 {
     ) -> ModelComparison {
         let (texts, classes) = (rows.texts(), data.labels.len());
         let worth = |predicted: &[u32]| {
-            let (accuracy, macro_f1) = quick_scores(&rows.labels, predicted, classes);
+            let (accuracy, macro_f1) = accuracy_and_macro_f1(&rows.labels, predicted, classes);
             figures([("accuracy", accuracy), ("macro_f1", macro_f1)])
         };
         let (gain, interval) = accuracy_gain(&rows.predicted_rows(is, &texts), was, classes, seed);

@@ -22,7 +22,7 @@ use crate::models::Classifier;
 use crate::parallel_batches::{self, InputFraming};
 use crate::prediction::abstention::AbstentionCalibration;
 use crate::prediction::decision_rule::DecisionRule;
-use crate::scoring::{AccuracyDifference, argmax, log_loss, quick_scores};
+use crate::scoring::{AccuracyDifference, accuracy_and_macro_f1, argmax, log_loss};
 use crate::text_models::optimizer_defaults;
 use crate::train::logistic::{self, LogisticRegression};
 use crate::{Error, Result, tr};
@@ -259,7 +259,7 @@ pub(super) fn choose_by_cross_validation(
     let probabilities: LogP = log_p.iter().zip(&ngrams.log_p).map(of_row).collect();
     let logs: LogP = probabilities.iter().map(|row| row.iter().map(|p| p.max(1e-30).ln()).collect()).collect();
     let predicted: Vec<u32> = probabilities.iter().map(|row| argmax(row)).collect();
-    let (_, macro_f1) = quick_scores(labels, &predicted, data.labels.len());
+    let (_, macro_f1) = accuracy_and_macro_f1(labels, &predicted, data.labels.len());
     let tree = data.hierarchy.as_ref();
     let found = tree.is_none().then(|| DecisionRule::for_macro_f1(&probabilities, labels, data.labels.len()));
     let decision = found.clone().filter(|_| options.optimize.is_some());
