@@ -3,8 +3,8 @@
 //! # Files
 //!
 //! - `advice`: which predictor to use
-//! - `beta`: Clopper–Pearson intervals
 //! - `bootstrap`: bootstrap intervals
+//! - `clopper_pearson`: Clopper–Pearson intervals
 //! - `confidence_scores`: calibration and ranking of probabilities
 //! - `label_scores`: multi-label scores
 //! - `number_scores`: regression scores
@@ -17,8 +17,8 @@
 //! - `tree_scores`: scores by level of a tree
 
 mod advice;
-mod beta;
 mod bootstrap;
+mod clopper_pearson;
 mod confidence_scores;
 mod label_scores;
 mod number_scores;
