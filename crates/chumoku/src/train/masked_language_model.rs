@@ -87,7 +87,7 @@ impl MaskedPlan {
             epochs,
             patience: epochs,
             batch_tokens,
-            parts: default_micro_batches(batch_tokens),
+            micro_batches: default_micro_batches(batch_tokens),
             learning_rate: 1e-3,
             embedding_rate: 1.0,
             head_rate: 1.0,

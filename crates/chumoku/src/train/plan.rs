@@ -24,7 +24,8 @@ pub struct TrainSettings {
     pub batch_tokens: usize,
     /// The number of micro-batches in a batch, which run in parallel. Results depend on it, so the plan decides it, not
     /// the number of threads.
-    pub parts: usize,
+    #[serde(rename = "parts")]
+    pub micro_batches: usize,
     /// The highest learning rate.
     pub(crate) learning_rate: f64,
     /// Factor on the learning rate of the token embeddings. They are multiplied by √d_model, which makes each step
@@ -241,7 +242,7 @@ impl Plan {
             epochs,
             patience: (epochs / 3).max(6),
             batch_tokens,
-            parts: default_micro_batches(batch_tokens),
+            micro_batches: default_micro_batches(batch_tokens),
             learning_rate: optimizer_defaults::CLASSIFIER.learning_rate,
             embedding_rate: 0.3,
             head_rate: 1.0,
@@ -306,7 +307,7 @@ impl FineTuning {
             epochs,
             patience: epochs,
             batch_tokens,
-            parts: default_micro_batches(batch_tokens),
+            micro_batches: default_micro_batches(batch_tokens),
             learning_rate: step.learning_rate,
             embedding_rate: 1.0,
             head_rate: if is_small { 3.0 } else { 20.0 },

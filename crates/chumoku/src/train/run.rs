@@ -58,8 +58,14 @@ impl<'a> TrainingLoop<'a> {
         // must follow the same schedule.
         let steps = task.batches(0, seed).len() as u64 * task.settings().epochs;
         // Workers have their own gradients.
-        let parts = if coordinator.is_some() { 1 } else { task.settings().parts };
-        TrainingLoop { task, seed, steps, micro_batches: MicroBatchGradients::new(params.layout(), parts), coordinator }
+        let micro_batches = if coordinator.is_some() { 1 } else { task.settings().micro_batches };
+        TrainingLoop {
+            task,
+            seed,
+            steps,
+            micro_batches: MicroBatchGradients::new(params.layout(), micro_batches),
+            coordinator,
+        }
     }
 
     /// Runs the remaining steps. Returns `true` if training was interrupted.
@@ -99,7 +105,7 @@ impl<'a> TrainingLoop<'a> {
         let output = match self.coordinator {
             Some(coordinator) => {
                 let at = BatchPosition { epoch, batch: state.batch, step };
-                let count = micro_batch_count(task.settings().parts, batch);
+                let count = micro_batch_count(task.settings().micro_batches, batch);
                 let grads = self.micro_batches.grads_mut().values_mut();
                 let output = coordinator.train_step(state.params.values(), at, count, grads);
                 if output.is_err() {

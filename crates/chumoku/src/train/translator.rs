@@ -139,7 +139,7 @@ impl TranslatorPlan {
             epochs,
             patience: (epochs / 4).max(3),
             batch_tokens,
-            parts: default_micro_batches(batch_tokens),
+            micro_batches: default_micro_batches(batch_tokens),
             learning_rate: step.learning_rate,
             embedding_rate: 1.0,
             head_rate: 1.0,

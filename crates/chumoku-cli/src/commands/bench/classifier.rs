@@ -81,8 +81,8 @@ impl BenchModel {
         plan.model = model.config().clone();
         let mut state = TrainState::new(Params::init(model.layout(), 1));
         state.set_precision(args.precision.into());
-        let parts = MicroBatchGradients::new(model.layout(), num_micro_batches(args, max_length));
-        Ok(BenchModel { micro_batches: parts, model, state, plan })
+        let gradients = MicroBatchGradients::new(model.layout(), num_micro_batches(args, max_length));
+        Ok(BenchModel { micro_batches: gradients, model, state, plan })
     }
 
     /// Returns the deviation of the logits of the first tokens of `batch` from those in double precision.
@@ -104,10 +104,10 @@ impl BenchModel {
 
     /// Runs forward, loss, backward and an optimizer step, as `chumoku train` does.
     fn train(&mut self, batch: &RandomBatch) -> Result<()> {
-        let BenchModel { model, state, micro_batches: parts, plan } = self;
+        let BenchModel { model, state, micro_batches: gradients, plan } = self;
         let (params, step, offsets) = (&state.params, state.step, &batch.offsets);
         let options = CrossEntropy { label_smoothing: 0.1, class_weights: None, row_weights: None };
-        parts.train_step(&Vec::from_iter(0..offsets.sequences()), |rows, part, grads| {
+        gradients.train_step(&Vec::from_iter(0..offsets.sequences()), |rows, part, grads| {
             let ids: Vec<u32> = rows.iter().flat_map(|&row| &batch.ids[offsets.range(row)]).copied().collect();
             let labels: Vec<u32> = rows.iter().map(|&row| batch.labels[row]).collect();
             let lengths = Offsets::from_lengths(rows.iter().map(|&row| offsets.range(row).len()));
@@ -115,7 +115,7 @@ impl BenchModel {
             let loss = model.loss(params, (&ids, &lengths), &labels, &options, mode, grads)?;
             Ok(StepOutput::new(loss.into(), rows.len() as f64, ids.len()))
         })?;
-        state.optimizer_step(parts.grads(), &plan.settings, 1000)?;
+        state.optimizer_step(gradients.grads(), &plan.settings, 1000)?;
         Ok(())
     }
 }
