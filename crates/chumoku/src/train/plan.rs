@@ -30,10 +30,11 @@ pub struct TrainSettings {
     pub(crate) learning_rate: f64,
     /// Factor on the learning rate of the token embeddings. They are multiplied by √d_model, which makes each step
     /// count that much more.
-    pub(crate) embedding_rate: f64,
+    #[serde(rename = "embedding_rate")]
+    pub(crate) embedding_learning_rate_factor: f64,
     /// Factor on the learning rate of a classifier's head. With a pretrained encoder, only the head is new.
-    #[serde(skip_serializing_if = "is_one")]
-    pub(crate) head_rate: f64,
+    #[serde(rename = "head_rate", skip_serializing_if = "is_one")]
+    pub(crate) head_learning_rate_factor: f64,
     /// Share of the steps in which the learning rate rises.
     pub(crate) warmup_share: f64,
     /// Weight decay of matrices.
@@ -107,7 +108,7 @@ impl Freeze {
         const TIMES: f64 = 10.0;
         if matches!(self, Freeze::LowRank(_)) {
             settings.learning_rate *= TIMES;
-            settings.head_rate /= TIMES;
+            settings.head_learning_rate_factor /= TIMES;
         }
     }
 }
@@ -244,8 +245,8 @@ impl Plan {
             batch_tokens,
             micro_batches: default_micro_batches(batch_tokens),
             learning_rate: optimizer_defaults::CLASSIFIER.learning_rate,
-            embedding_rate: 0.3,
-            head_rate: 1.0,
+            embedding_learning_rate_factor: 0.3,
+            head_learning_rate_factor: 1.0,
             warmup_share: 0.05,
             weight_decay: optimizer_defaults::CLASSIFIER.weight_decay,
             beta2: optimizer_defaults::CLASSIFIER.beta2,
@@ -309,8 +310,8 @@ impl FineTuning {
             batch_tokens,
             micro_batches: default_micro_batches(batch_tokens),
             learning_rate: step.learning_rate,
-            embedding_rate: 1.0,
-            head_rate: if is_small { 3.0 } else { 20.0 },
+            embedding_learning_rate_factor: 1.0,
+            head_learning_rate_factor: if is_small { 3.0 } else { 20.0 },
             warmup_share: 0.06,
             weight_decay: step.weight_decay,
             beta2: step.beta2,
