@@ -233,7 +233,7 @@ impl TextClassifier {
             label: labels[class].clone(),
             similarity: None,
             number: self.config.target.estimate(&whole),
-            levels: super::explanation::level_probabilities(self.config.tree(), &whole.probabilities, class),
+            levels: super::explanation::level_probabilities(self.config.class_hierarchy(), &whole.probabilities, class),
             exclusive: self.config.target.is_one_class(),
             parts: ensemble_members(&whole, self.config.blend, (&self.config.target, class), ranked),
             probabilities,

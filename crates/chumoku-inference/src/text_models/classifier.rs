@@ -172,8 +172,8 @@ impl TextClassifierConfig {
     }
 
     /// Returns the tree of mutually exclusive classes.
-    pub(crate) fn tree(&self) -> Option<&Hierarchy> {
-        self.settings().tree()
+    pub(crate) fn class_hierarchy(&self) -> Option<&Hierarchy> {
+        self.settings().class_hierarchy()
     }
 
     /// Returns the settings that n-gram models have too.
@@ -392,7 +392,7 @@ impl TextClassifier {
 
     /// Scores the ensemble, the network and the n-gram model, and recommends one of them.
     pub fn scores(&self, rows: &Rows, seed: u64) -> Result<ClassifierScores> {
-        let (texts, tree) = (rows.texts(), self.config.tree());
+        let (texts, tree) = (rows.texts(), self.config.class_hierarchy());
         let predictions = self.predict(&texts)?;
         let logs = |p: &[f32]| p.iter().map(|p| p.max(1e-30).ln()).collect::<Vec<_>>();
         let whole = predictions.iter().map(|p| logs(&p.probabilities)).collect();

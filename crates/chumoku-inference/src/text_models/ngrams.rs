@@ -68,8 +68,8 @@ impl NgramClassifierConfig {
     }
 
     /// Returns the tree of mutually exclusive classes.
-    pub(crate) fn tree(&self) -> Option<&Hierarchy> {
-        self.settings().tree()
+    pub(crate) fn class_hierarchy(&self) -> Option<&Hierarchy> {
+        self.settings().class_hierarchy()
     }
 
     /// Returns the settings that models with a network have too.
@@ -257,7 +257,7 @@ impl NgramClassifier {
         let predictions = self.predict(&rows.texts())?;
         let answered = predictions.iter().map(|p| p.class() as u32).collect();
         let log_p = predictions.iter().map(|p| p.probabilities.iter().map(|p| p.max(1e-30).ln()).collect());
-        Ok(score_log_p(log_p.collect(), Some(answered), rows, (self.labels(), self.config.tree()), seed).0)
+        Ok(score_log_p(log_p.collect(), Some(answered), rows, (self.labels(), self.config.class_hierarchy()), seed).0)
     }
 
     /// Returns the files of the model, by name.

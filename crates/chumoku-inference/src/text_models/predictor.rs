@@ -138,7 +138,7 @@ impl<'m> Predictor<'m> {
 
     /// Returns the tree of mutually exclusive classes, if there is one.
     pub fn hierarchy(self) -> Option<&'m Hierarchy> {
-        self.settings().tree()
+        self.settings().class_hierarchy()
     }
 
     /// Returns the tree of a multi-label model, if there is one.

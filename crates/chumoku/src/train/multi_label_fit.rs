@@ -19,7 +19,7 @@ pub(super) struct LabelRows<'a> {
 }
 
 impl LabelRows<'_> {
-    fn tree(&self) -> Option<&Hierarchy> {
+    fn label_hierarchy(&self) -> Option<&Hierarchy> {
         self.data.hierarchy.as_ref()
     }
 
@@ -32,7 +32,7 @@ impl LabelRows<'_> {
         let weights = select_weights(self.data.valid.weights.as_deref(), &rows);
         let labels = self.data.labels.len();
         let mut blend = BinaryBlend::fit(&network, &ngrams, &truth, weights.as_deref(), labels);
-        if let (Some(tree), false) = (self.tree(), truth.is_empty()) {
+        if let (Some(tree), false) = (self.label_hierarchy(), truth.is_empty()) {
             let probabilities: Vec<Vec<f32>> = rows.iter().map(|&row| self.probabilities(&blend, row)).collect();
             blend.thresholds = fit_thresholds(&probabilities, &truth, weights.as_deref(), labels);
             tree.raise_to_ancestors(&mut blend.thresholds);
@@ -48,7 +48,7 @@ impl LabelRows<'_> {
     /// Returns the probabilities of a row.
     fn probabilities(&self, blend: &BinaryBlend, row: usize) -> Vec<f32> {
         let ngrams = self.ngrams.map(|ngrams| &ngrams[row][..]);
-        cap_by_parents(self.tree(), blend.probabilities(&self.network[row], ngrams))
+        cap_by_parents(self.label_hierarchy(), blend.probabilities(&self.network[row], ngrams))
     }
 
     /// Calibrates abstention on the validation rows. Confidences for sets of labels come from blends fitted on the
