@@ -94,10 +94,10 @@ impl ServerModel {
     }
 
     /// Returns the dimension of embeddings.
-    pub(crate) fn width(&self) -> Option<usize> {
+    pub(crate) fn embedding_dim(&self) -> Option<usize> {
         match self {
-            ServerModel::Embedder(model) => Some(model.width()),
-            ServerModel::Autoencoder(model) => Some(model.width()),
+            ServerModel::Embedder(model) => Some(model.embedding_dim()),
+            ServerModel::Autoencoder(model) => Some(model.embedding_dim()),
             _ => None,
         }
     }
@@ -126,7 +126,7 @@ impl ServerModel {
     /// Returns the model type in the format of text-embeddings-inference.
     fn model_type(&self) -> Value {
         if let ServerModel::Embedder(model) = self {
-            return json!({ "embedding": { "dimension": model.width() } });
+            return json!({ "embedding": { "dimension": model.embedding_dim() } });
         }
         let labels = match self {
             ServerModel::Tagger(model) => model.labels(),

@@ -334,7 +334,7 @@ impl TextClassifier {
     }
 
     /// Returns the length of the vectors of [`TextClassifier::embed`].
-    pub fn vector_width(&self) -> usize {
+    pub fn embedding_dim(&self) -> usize {
         self.config.model.backbone.width()
     }
 

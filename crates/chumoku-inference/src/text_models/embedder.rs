@@ -24,7 +24,7 @@ pub struct TextEmbedder {
     pub(crate) sentence: SentenceSettings,
     /// The maximum number of tokens in a text.
     limit: usize,
-    width: usize,
+    embedding_dim: usize,
 }
 
 /// Options of [`TextEmbedder::embed`].
@@ -69,13 +69,13 @@ impl TextEmbedder {
             None => read_max_tokens(place, config.max_length)?,
         };
         let pooled = config.encoder.d_model * sentence.pooling.len();
-        let width = sentence.dense.last().map_or(pooled, |dense| dense.outputs);
-        Ok(TextEmbedder { model, params, tokenizer, sentence, limit, width })
+        let embedding_dim = sentence.dense.last().map_or(pooled, |dense| dense.outputs);
+        Ok(TextEmbedder { model, params, tokenizer, sentence, limit, embedding_dim })
     }
 
     /// Returns the length of a text vector.
-    pub fn width(&self) -> usize {
-        self.width
+    pub fn embedding_dim(&self) -> usize {
+        self.embedding_dim
     }
 
     /// Returns the maximum number of tokens in a text, special tokens included.
@@ -170,7 +170,7 @@ impl TextEmbedder {
     /// If a vector is not finite.
     pub(crate) fn vectors(&self, params: &Params<f32>, encodings: &[Encoding], normalize: bool) -> Result<Array2<f32>> {
         let lengths: Vec<usize> = encodings.iter().map(|encoding| encoding.ids.len()).collect();
-        let mut vectors = Array2::zeros((encodings.len(), self.width));
+        let mut vectors = Array2::zeros((encodings.len(), self.embedding_dim));
         let batches = batches_by_length(&lengths, BATCH_TOKENS);
         let found = map_batches(&batches, |batch| {
             self.embed_batch(params, &batch.iter().map(|&i| &encodings[i]).collect::<Vec<_>>())

@@ -274,7 +274,7 @@ impl ModelInfo {
     }
 
     fn autoencoder(&mut self, model: &TextAutoencoder) {
-        let (config, width) = (model.config(), model.width());
+        let (config, width) = (model.config(), model.embedding_dim());
         let text = tr!("writes texts again from {width} numbers", "{width} 個の数からのテキストの復元");
         self.task("autoencode", &config.chumoku_version, text);
         self.put("bottleneck", width);
@@ -304,9 +304,9 @@ impl ModelInfo {
 
     fn embedder(&mut self, model: &TextEmbedder) {
         self.task("embed", "", tr!("a vector for each text (encoder)", "テキストの埋め込み（エンコーダー）"));
-        let [width, limit] = [model.width(), model.limit()].map(format_thousands);
+        let [width, limit] = [model.embedding_dim(), model.limit()].map(format_thousands);
         let parameters = model.params().values().len();
-        self.put("network", json!({ "width": model.width(), "parameters": parameters }));
+        self.put("network", json!({ "width": model.embedding_dim(), "parameters": parameters }));
         self.put("max_tokens", model.limit());
         let parameters = format_thousands(parameters);
         self.line(
