@@ -290,7 +290,7 @@ impl Autoencoder {
     /// The maximum number of tokens in a text.
     #[getter]
     fn limit(&self) -> usize {
-        self.0.limit()
+        self.0.max_tokens()
     }
 
     /// The names of prompts: none.
@@ -345,7 +345,7 @@ impl Embedder {
     /// The maximum number of tokens that the encoder reads of a text.
     #[getter]
     fn limit(&self) -> usize {
-        self.0.limit()
+        self.0.max_tokens()
     }
 
     /// The names of the prompts that can be put before each text.

@@ -127,8 +127,8 @@ fn report_pooling(model: &TextEmbedder) {
 
 pub(crate) fn report_truncation(model: VectorModel, cut: usize) {
     let limit = match model {
-        VectorModel::Encoder(model) => model.limit(),
-        VectorModel::Autoencoder(model) => model.limit(),
+        VectorModel::Encoder(model) => model.max_tokens(),
+        VectorModel::Autoencoder(model) => model.max_tokens(),
         VectorModel::Classifier(_) => return,
     };
     if cut > 0 {

@@ -41,7 +41,7 @@ impl<'m> ModelTokenizer<'m> {
     pub fn tokens(self, text: &str, special: bool) -> Result<Vec<Token>> {
         let Some(tokenizer) = self.tokenizer() else {
             let ModelTokenizer::Embedder(model) = self else { return Ok(Vec::new()) };
-            let encoding = model.tokenizer().encode(text, model.limit())?;
+            let encoding = model.tokenizer().encode(text, model.max_tokens())?;
             let places = CharacterStarts::new(text);
             let each = encoding.ids.iter().zip(&encoding.spans).zip(&encoding.special_mask);
             let each = each.filter(|(_, is_special)| special || !**is_special);
@@ -68,7 +68,7 @@ impl<'m> ModelTokenizer<'m> {
     pub fn count(self, text: &str) -> Result<usize> {
         Ok(match (self, self.tokenizer()) {
             (_, Some(tokenizer)) => tokenizer.encode(text)?.ids.len() + tokenizer.special_tokens().len(),
-            (ModelTokenizer::Embedder(model), None) => model.tokenizer().encode(text, model.limit())?.ids.len(),
+            (ModelTokenizer::Embedder(model), None) => model.tokenizer().encode(text, model.max_tokens())?.ids.len(),
             (_, None) => 0,
         })
     }

@@ -332,7 +332,7 @@ impl TextEmbedder {
         self.check_layers()?;
         let encoder = &self.model().config().encoder;
         let layer = place.resolve_layer([encoder.num_layers, encoder.num_heads])?;
-        let encoding = self.tokenizer().encode(&self.preprocess_with_default_prompt(text)?, self.limit())?;
+        let encoding = self.tokenizer().encode(&self.preprocess_with_default_prompt(text)?, self.max_tokens())?;
         let label = RecordedInput {
             location: HeadLocation { attention: AttentionKind::SelfAttention, layer, head: place.head },
             source: text.into(),

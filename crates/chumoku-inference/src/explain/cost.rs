@@ -313,7 +313,7 @@ impl TextEmbedder {
     /// # Errors
     /// If the text cannot be tokenized.
     pub fn explain_cost(&self, text: &str) -> Result<ExplainCost> {
-        let tokens = self.tokenizer().encode(&self.preprocess_with_default_prompt(text)?, self.limit())?.ids.len();
+        let tokens = self.tokenizer().encode(&self.preprocess_with_default_prompt(text)?, self.max_tokens())?.ids.len();
         let encoder = &self.model().config().encoder;
         let [layers, heads, width] = [encoder.num_layers, encoder.num_heads, encoder.d_model];
         // A word has at least one token.

@@ -50,7 +50,7 @@ impl TextAutoencoder {
     }
 
     /// Returns the maximum number of tokens in a text.
-    pub fn limit(&self) -> usize {
+    pub fn max_tokens(&self) -> usize {
         self.0.config.model.max_length - 1
     }
 

@@ -23,7 +23,7 @@ pub struct TextEmbedder {
     tokenizer: PretrainedTokenizer,
     pub(crate) sentence: SentenceSettings,
     /// The maximum number of tokens in a text.
-    limit: usize,
+    max_tokens: usize,
     embedding_dim: usize,
 }
 
@@ -64,13 +64,13 @@ impl TextEmbedder {
         let EncoderCheckpoint { model, params, .. } = checkpoint;
         let config = model.config();
         let sentence = SentenceSettings::read(folder, config.encoder.d_model)?;
-        let limit = match sentence.max_tokens {
+        let max_tokens = match sentence.max_tokens {
             Some(limit) => limit.clamp(1, config.max_length),
             None => read_max_tokens(place, config.max_length)?,
         };
         let pooled = config.encoder.d_model * sentence.pooling.len();
         let embedding_dim = sentence.dense.last().map_or(pooled, |dense| dense.outputs);
-        Ok(TextEmbedder { model, params, tokenizer, sentence, limit, embedding_dim })
+        Ok(TextEmbedder { model, params, tokenizer, sentence, max_tokens, embedding_dim })
     }
 
     /// Returns the length of a text vector.
@@ -79,8 +79,8 @@ impl TextEmbedder {
     }
 
     /// Returns the maximum number of tokens in a text, special tokens included.
-    pub fn limit(&self) -> usize {
-        self.limit
+    pub fn max_tokens(&self) -> usize {
+        self.max_tokens
     }
 
     /// Returns the encoder.
@@ -143,7 +143,7 @@ impl TextEmbedder {
         let prompt = self.prompt(options)?;
         let given: Vec<Cow<'_, str>> = texts.iter().map(|text| self.preprocess(text, prompt)).collect();
         let given: Vec<&str> = given.iter().map(AsRef::as_ref).collect();
-        let encodings = self.tokenizer.encode_all(&given, self.limit)?;
+        let encodings = self.tokenizer.encode_all(&given, self.max_tokens)?;
         let vectors = self.vectors(&self.params, &encodings, options.normalize.unwrap_or(self.sentence.normalize))?;
         let cut = encodings.iter().filter(|encoding| encoding.truncated > 0).count();
         Ok(Embeddings { vectors, truncated: cut })

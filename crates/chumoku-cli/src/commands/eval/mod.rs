@@ -142,7 +142,7 @@ fn eval_autoencoder(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     writeln!(out, "{}\n", tr!("{texts}, through {width} numbers", "{n} 個のテキスト、{width} 個の数を経由"))?;
     write!(out, "{}", format_reconstruction_scores(&scores))?;
     if scores.cut_sources > 0 {
-        report_source_truncation(scores.cut_sources, model.limit());
+        report_source_truncation(scores.cut_sources, model.max_tokens());
     }
     Ok(ExitCode::SUCCESS)
 }

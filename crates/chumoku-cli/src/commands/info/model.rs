@@ -304,10 +304,10 @@ impl ModelInfo {
 
     fn embedder(&mut self, model: &TextEmbedder) {
         self.task("embed", "", tr!("a vector for each text (encoder)", "テキストの埋め込み（エンコーダー）"));
-        let [width, limit] = [model.embedding_dim(), model.limit()].map(format_thousands);
+        let [width, limit] = [model.embedding_dim(), model.max_tokens()].map(format_thousands);
         let parameters = model.params().values().len();
         self.put("network", json!({ "width": model.embedding_dim(), "parameters": parameters }));
-        self.put("max_tokens", model.limit());
+        self.put("max_tokens", model.max_tokens());
         let parameters = format_thousands(parameters);
         self.line(
             ["network", "ネットワーク"],
