@@ -224,7 +224,7 @@ impl TextClassifier {
         let mut of_text = self.tokenizer.encode(text)?.ids;
         let frame = self.tokenizer.special_tokens();
         let cut = Truncation::of(self.config.max_tokens(), of_text.len() + frame.len(), false);
-        of_text.truncate(self.framing().window_size());
+        of_text.truncate(self.input_template().window_size());
         let ids = frame.wrap(&of_text);
         let label = RecordedInput {
             location: HeadLocation { attention: AttentionKind::SelfAttention, layer, head: place.head },

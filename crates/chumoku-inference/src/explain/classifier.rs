@@ -313,8 +313,8 @@ impl TextClassifier {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Vec<Prediction>> {
         let ids = self.tokenizer.encode(row)?.ids;
-        let windows = windows(ids.len(), self.framing().window_size());
-        let read = |rows: &[Vec<u32>]| parallel_batches::logits(&self.model, &self.params, self.framing(), rows);
+        let windows = windows(ids.len(), self.input_template().window_size());
+        let read = |rows: &[Vec<u32>]| parallel_batches::logits(&self.model, &self.params, self.input_template(), rows);
         let of_windows = match windows.len() {
             1 => None,
             _ => Some(read(&windows.iter().map(|window| ids[window.clone()].to_vec()).collect::<Vec<_>>())?),

@@ -17,7 +17,7 @@ use crate::model_folder::{
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme};
 use crate::nn::Pooling;
-use crate::parallel_batches::{InputFraming, check_head};
+use crate::parallel_batches::{InputTemplate, check_head};
 use crate::params::Params;
 use crate::prediction::Prediction;
 use crate::prediction::abstention::{AbstentionCalibration, LevelConfidences};
@@ -217,12 +217,12 @@ impl TextClassifier {
 
     /// Returns the maximum number of text tokens in one input, without special tokens.
     pub fn window(&self) -> usize {
-        self.framing().window_size()
+        self.input_template().window_size()
     }
 
     /// Returns how the network reads a text: special tokens, longest window, padding.
-    pub fn framing(&self) -> InputFraming<'_> {
-        InputFraming { frame: self.tokenizer.special_tokens(), max_tokens: self.config.max_tokens() }
+    pub fn input_template(&self) -> InputTemplate<'_> {
+        InputTemplate { special_tokens: self.tokenizer.special_tokens(), max_tokens: self.config.max_tokens() }
     }
 
     /// Returns the classes or labels, ordered by index.
@@ -289,7 +289,7 @@ impl TextClassifier {
         let rows = self.tokenizer.encode_all(texts)?;
         drop(cutting);
         let network = stages::begin(stages::NETWORK);
-        let logits = parallel_batches::logits(&self.model, params, self.framing(), &rows)?;
+        let logits = parallel_batches::logits(&self.model, params, self.input_template(), &rows)?;
         drop(network);
         let limit = self.window();
         let windows: Vec<usize> = rows.iter().map(|ids| ids.len().div_ceil(limit).max(1)).collect();
@@ -358,7 +358,7 @@ impl TextClassifier {
             )));
         }
         let rows = self.tokenizer.encode_all(texts)?;
-        let vectors = parallel_batches::vectors(&self.model, &self.params, self.framing(), &rows)?;
+        let vectors = parallel_batches::vectors(&self.model, &self.params, self.input_template(), &rows)?;
         Ok(Embeddings { vectors: finish_vectors(vectors, options.normalize.unwrap_or(true))?, truncated: 0 })
     }
 

@@ -15,7 +15,7 @@ use crate::lang::lang;
 use crate::lang::wording::{format_count, format_thousands};
 use crate::models::Classifier;
 use crate::ngram::NgramTarget;
-use crate::parallel_batches::{self, InputFraming};
+use crate::parallel_batches::{self, InputTemplate};
 use crate::params::{ParamLayout, Params};
 use crate::pretrained::FineTuningBase;
 use crate::row::AsRow;
@@ -110,15 +110,15 @@ impl<'a, A: ClassifierTarget> ClassifierTask<'a, A> {
 
     /// Returns the logits of the validation rows.
     pub(super) fn held_out_logits(&self, params: &Params<f32>) -> Result<Array2<f32>> {
-        parallel_batches::logits(self.model, params, self.framed(), &self.valid_rows)
+        parallel_batches::logits(self.model, params, self.input_template(), &self.valid_rows)
     }
 
-    fn framed(&self) -> InputFraming<'_> {
-        InputFraming { frame: self.tokenizer.special_tokens(), max_tokens: self.plan.max_tokens() }
+    fn input_template(&self) -> InputTemplate<'_> {
+        InputTemplate { special_tokens: self.tokenizer.special_tokens(), max_tokens: self.plan.max_tokens() }
     }
 
     fn window(&self) -> usize {
-        self.framed().window_size()
+        self.input_template().window_size()
     }
 
     /// Returns the tokens of a row in a training step, including special tokens.
@@ -287,7 +287,7 @@ impl<A: ClassifierTarget> Trainable for ClassifierTask<'_, A> {
         grads: &mut Params<f32>,
     ) -> Result<StepOutput> {
         let samples: Vec<Vec<u32>> = rows.iter().map(|&row| self.sample(row, at)).collect();
-        let (ids, offsets) = self.framed().pack(samples.iter().map(Vec::as_slice));
+        let (ids, offsets) = self.input_template().pack(samples.iter().map(Vec::as_slice));
         let answers: Vec<A> = rows.iter().map(|&row| self.data.train.labels[row].clone()).collect();
         let weights = select_weights(self.data.train.weights.as_deref(), rows);
         let answers = (&answers[..], weights.as_deref());
@@ -297,7 +297,7 @@ impl<A: ClassifierTarget> Trainable for ClassifierTask<'_, A> {
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
         // Without validation rows, training rows are evaluated.
         let (tokens, rows) = self.rows_to_evaluate();
-        let logits = parallel_batches::logits(self.model, params, self.framed(), tokens)?;
+        let logits = parallel_batches::logits(self.model, params, self.input_template(), tokens)?;
         Ok(A::evaluate(&logits, rows, self.data, !self.valid_rows.is_empty()))
     }
 

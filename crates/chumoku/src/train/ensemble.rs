@@ -214,7 +214,7 @@ pub(super) type LogOdds = Vec<Vec<f32>>;
 pub(super) fn log_odds<A: ClassifierTarget>(model: &TextClassifier, rows: &Rows<A>) -> Result<[LogOdds; 2]> {
     let texts = rows.texts();
     let tokens = model.tokenizer.encode_all(&texts)?;
-    let logits: Array2<f32> = parallel_batches::logits(&model.model, &model.params, model.framing(), &tokens)?;
+    let logits: Array2<f32> = parallel_batches::logits(&model.model, &model.params, model.input_template(), &tokens)?;
     let network: LogOdds = logits.rows().into_iter().map(|row| row.to_vec()).collect();
     if network.iter().flatten().any(|z| z.is_nan()) {
         let problem = tr!(

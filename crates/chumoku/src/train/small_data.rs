@@ -19,7 +19,7 @@ use super::ngram_folds::{FOLDS, LogP, MIN_VALID_ROWS, NgramCrossValidation, merg
 use super::run::run_in_memory;
 use crate::lang::lang;
 use crate::models::Classifier;
-use crate::parallel_batches::{self, InputFraming};
+use crate::parallel_batches::{self, InputTemplate};
 use crate::prediction::abstention::AbstentionCalibration;
 use crate::prediction::decision_rule::DecisionRule;
 use crate::scoring::{AccuracyDifference, accuracy_and_macro_f1, argmax, log_loss};
@@ -156,8 +156,9 @@ impl RegressionCandidate {
         let model = Classifier::new(network.plan.model.clone())?;
         let mut params = start.params(model.layout(), options.seed)?;
         params.set_precision(network.plan.settings.precision);
-        let framed = InputFraming { frame: network.tokenizer.special_tokens(), max_tokens: network.plan.max_tokens() };
-        let mut vectors = parallel_batches::vectors(&model, &params, framed, &tokens)?;
+        let template =
+            InputTemplate { special_tokens: network.tokenizer.special_tokens(), max_tokens: network.plan.max_tokens() };
+        let mut vectors = parallel_batches::vectors(&model, &params, template, &tokens)?;
         drop(params);
         // Scales vectors to a mean length of 1, so that C has the same meaning for all encoders.
         let square = vectors.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / vectors.nrows().max(1) as f64;

@@ -525,12 +525,12 @@ impl<'a> Search<'a> {
         if ended.interrupted {
             return Err(Error::Interrupted);
         }
-        let framed = parallel_batches::InputFraming {
-            frame: network.tokenizer.special_tokens(),
+        let template = parallel_batches::InputTemplate {
+            special_tokens: network.tokenizer.special_tokens(),
             max_tokens: network.plan.max_tokens(),
         };
         let rows = network.tokenizer.encode_all(&self.data.valid.texts())?;
-        let logits = parallel_batches::logits(model, &ended.params().unfreeze(), framed, &rows)?;
+        let logits = parallel_batches::logits(model, &ended.params().unfreeze(), template, &rows)?;
         Ok(logits.rows().into_iter().map(|row| log_softmax(&row.to_vec())).collect())
     }
 
