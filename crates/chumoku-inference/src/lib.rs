@@ -16,6 +16,7 @@
 //! - `prediction`: the prediction of a classifier, its target and its rules
 //! - `pretrained`: published model folders
 //! - `scoring`: metrics with intervals
+//! - `stage_timer`: time of each stage of a command, for `--profile`
 //! - `tensors`: files of named arrays
 //! - `text_models`: trained models of texts
 
@@ -32,6 +33,7 @@ pub mod parallel_batches;
 pub mod prediction;
 pub mod pretrained;
 pub mod scoring;
+pub mod stage_timer;
 pub mod tensors;
 pub mod text_models;
 
@@ -46,7 +48,6 @@ pub(crate) use chumoku_text::{data, failpoint, lang, memory, metrics, output, ro
 pub use crf::TaggerBlend;
 pub use error::{Error, Result};
 pub use model_folder::{ModelKind, has_checkpoints, is_model_folder, model_file, model_fingerprint, read_model_folder};
-pub use parallel_batches::stages;
 pub use prediction::Prediction;
 pub use prediction::abstention::CoveragePoint;
 pub(crate) use prediction::abstention::deepest_confident_level;

@@ -103,7 +103,7 @@ pub use chumoku_inference::{
     TaggerNetworkConfig, TextAutoencoder, TextClassifier, TextClassifierConfig, TextEmbedder, TextGenerator,
     TextGeneratorConfig, TextTagger, TextTranslator, TextTranslatorConfig, TokenAlignment, TranslateOptions,
     Translation, WeightSample, answers, explain, has_checkpoints, hierarchy, is_model_folder, model_file,
-    model_fingerprint, pretrained, read_model_folder, risks_by_coverage, stages, tensors,
+    model_fingerprint, pretrained, read_model_folder, risks_by_coverage, stage_timer, tensors,
 };
 pub(crate) use chumoku_inference::{blend, crf, model_folder, parallel_batches, prediction, scoring, text_models};
 pub use chumoku_kernels::{

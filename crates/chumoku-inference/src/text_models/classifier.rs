@@ -28,7 +28,7 @@ use crate::pretrained::{ClassifierCheckpoint, ClassifierOrigin};
 use crate::row::{AsRow, RowRef, as_rows};
 use crate::scoring::{Advice, Rows, Scores, argmax, score_log_p};
 use crate::text::TextTokenizer;
-use crate::{Error, Result, parallel_batches, stages, tr};
+use crate::{Error, Result, parallel_batches, stage_timer, tr};
 use chumoku_kernels::{Precision, parallel};
 use chumoku_nn::probability::log_softmax;
 use ndarray::Array2;
@@ -285,10 +285,10 @@ impl TextClassifier {
     }
 
     fn predict_with(&self, params: &Params<f32>, texts: &[RowRef<'_>]) -> Result<Vec<Prediction>> {
-        let cutting = stages::begin(stages::TOKENS);
+        let cutting = stage_timer::begin(stage_timer::TOKENS);
         let rows = self.tokenizer.encode_all(texts)?;
         drop(cutting);
-        let network = stages::begin(stages::NETWORK);
+        let network = stage_timer::begin(stage_timer::NETWORK);
         let logits = parallel_batches::logits(&self.model, params, self.input_template(), &rows)?;
         drop(network);
         let limit = self.window();
@@ -304,7 +304,7 @@ impl TextClassifier {
         windows: &[usize],
     ) -> Result<Vec<Prediction>> {
         let classes = self.config.labels.len();
-        let _stage = stages::begin(stages::NGRAMS);
+        let _stage = stage_timer::begin(stage_timer::NGRAMS);
         let ngrams = self.ngrams.as_ref().map(|ngrams| ngrams.logits_batch(texts));
         let each = parallel::map_indices(windows.len(), |i| {
             let network = logits.row(i).to_vec();

@@ -23,7 +23,7 @@ use crate::prediction::decision_rule::{DecisionRule, Optimize};
 use crate::prediction::target::PredictionTarget;
 use crate::text_models::classifier::{TextClassifier, TextClassifierConfig};
 use crate::text_models::predictor::Predictor;
-use crate::{Error, ModelKind, Result, stages, tr};
+use crate::{Error, ModelKind, Result, stage_timer, tr};
 use serde_json::{Value, json};
 
 /// Trains a classifier and writes the model folder `out`.
@@ -321,7 +321,7 @@ fn write_model(
     let (state, interrupted, seconds) = (&whole.ended.state, whole.ended.interrupted, whole.seconds);
     let (mut classifier, plan) = (whole.classifier, whole.plan);
 
-    let _stage = stages::begin(stages::REPORT);
+    let _stage = stage_timer::begin(stage_timer::REPORT);
     let report = super::card::evaluate(&classifier, data, from_scratch, options.seed)?;
     let mut metrics = super::card::metrics(&classifier, data, options, &plan, state, &report, interrupted);
     metrics["folds"] = folds.into();
@@ -346,7 +346,7 @@ fn write_model(
         let scores = ReportedScores { scores: &report.ensemble, confidences: &report.confidences, part };
         tuned.add_to_report(scores, &mut metrics, &mut card, &mut files);
     }
-    let writing = stages::begin(stages::WRITING);
+    let writing = stage_timer::begin(stage_timer::WRITING);
     write_folder(out, files, &metrics, card)?;
     drop(writing);
     let parts = report.named_parts();

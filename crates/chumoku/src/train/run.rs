@@ -8,7 +8,7 @@ use super::micro_batches::{MicroBatchGradients, StepOutput, micro_batch_count};
 use super::trainable::{StepContext, Trainable};
 use super::worker_group::{BatchPosition, Coordinator};
 use crate::params::Params;
-use crate::{Error, Result, stages, tr};
+use crate::{Error, Result, stage_timer, tr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Acts at fixed points of the training loop.
@@ -100,7 +100,7 @@ impl<'a> TrainingLoop<'a> {
         batch: &[usize],
         observer: &mut dyn LoopObserver,
     ) -> Result<StepOutput> {
-        let _stage = stages::begin(stages::STEPS);
+        let _stage = stage_timer::begin(stage_timer::STEPS);
         let (task, seed, epoch, step) = (self.task, self.seed, state.epoch, state.step.saturating_add(1));
         let output = match self.coordinator {
             Some(coordinator) => {
@@ -135,7 +135,7 @@ impl<'a> TrainingLoop<'a> {
 
     /// Updates the weights with the gradients of the batch.
     fn optimizer_step(&self, state: &mut TrainState, batch: &[usize], observer: &dyn LoopObserver) -> Result<()> {
-        let _stage = stages::begin(stages::STEPS);
+        let _stage = stage_timer::begin(stage_timer::STEPS);
         match state.optimizer_step(self.micro_batches.grads(), self.task.settings(), self.steps) {
             Err(Error::NotFinite(problem)) => return Err(observer.not_finite_error(state, batch, problem)),
             applied => applied?,

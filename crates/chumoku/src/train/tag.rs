@@ -24,7 +24,7 @@ use crate::row::AsRow;
 use crate::scoring::SpanScores;
 use crate::text_models::tagger::{TaggerConfig, TextTagger, units_of_row};
 use crate::text_models::tagger_network::TaggerNetwork;
-use crate::{Error, ModelKind, Result, checksum, stages, tr};
+use crate::{Error, ModelKind, Result, checksum, stage_timer, tr};
 use chumoku_kernels::parallel;
 pub use continued_training::ContinuedTaggerData;
 use crf_settings::{CrfChoice, choose_crf_settings};
@@ -246,7 +246,7 @@ pub fn train_tagger(data: &TaggerData, mut training: Training<'_>) -> Result<Tag
             (model, Some((plan, ended)))
         }
     };
-    let reporting = stages::begin(stages::REPORT);
+    let reporting = stage_timer::begin(stage_timer::REPORT);
     let (rows, part) = held_out_part([&data.train, &data.valid, &data.test], Vec::is_empty);
     let alone = [TaggerBlend::CRF, TaggerBlend::NETWORK];
     let alone = if model.has_network() { &alone[..] } else { &[] };
@@ -310,7 +310,7 @@ pub fn train_tagger(data: &TaggerData, mut training: Training<'_>) -> Result<Tag
         metrics["further"] = figures;
         card += &section;
     }
-    let writing = stages::begin(stages::WRITING);
+    let writing = stage_timer::begin(stage_timer::WRITING);
     write_folder(out, files, &metrics, card)?;
     drop(writing);
     Ok(TaggerOutcome { model, metrics, test, parts, dictionary, interrupted })

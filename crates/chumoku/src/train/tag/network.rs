@@ -30,7 +30,7 @@ use crate::train::run_identity::sha256_of_numbers;
 use crate::train::trainable::{Evaluation, Metric, StepContext, Trainable};
 use crate::train::training::RunContext;
 use crate::train::{DataShape, FineTuning, TrainEvent, TrainOptions, TrainSettings, batches};
-use crate::{Error, Result, stages, tr};
+use crate::{Error, Result, stage_timer, tr};
 use chumoku_kernels::{CrossEntropy, parallel};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -209,7 +209,7 @@ pub(super) fn train_network(
     context: RunContext<'_>,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<TrainedTaggerNetwork> {
-    let cutting = stages::begin(stages::TOKENS);
+    let cutting = stage_timer::begin(stage_timer::TOKENS);
     let held = ProcessUsage::measure();
     let network = before.and_then(|before| Some((before, before.tagger.network.as_ref()?)));
     let start = match network {

@@ -1,11 +1,5 @@
 //! Inference over many texts in parallel batches. Classifiers read long texts in windows and combine them into one row
 //! of logits.
-//!
-//! # Files
-//!
-//! - `stages`: time of each stage, for `--profile`
-
-pub mod stages;
 
 use crate::models::Classifier;
 use crate::nn::Offsets;
