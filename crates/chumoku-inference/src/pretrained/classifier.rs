@@ -46,7 +46,7 @@ pub struct ClassifierOrigin {
 
 /// A classifier read from a folder.
 #[derive(Debug)]
-pub struct ClassifierCheckpoint<Ours> {
+pub struct PublishedClassifier<Ours> {
     pub(crate) model: Classifier,
     pub(crate) params: Params<f32>,
     pub(crate) tokenizer: TextTokenizer,
@@ -171,7 +171,7 @@ impl ClassifierOrigin {
     }
 }
 
-impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {
+impl<Ours: DeserializeOwned> PublishedClassifier<Ours> {
     /// Reads a folder and validates everything in it.
     ///
     /// # Errors
@@ -196,7 +196,7 @@ impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {
         let (params, tokenizer) = read_with_tokenizer(folder, model.config().vocab_size, weights)?;
         let tokenizer = TextTokenizer::from_pretrained(tokenizer)?;
         let limit = read_max_tokens(folder, model.config().max_length)?;
-        Ok(ClassifierCheckpoint {
+        Ok(PublishedClassifier {
             model,
             params,
             tokenizer,

@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 
 /// A language model read from a folder.
 #[derive(Debug)]
-pub struct GeneratorCheckpoint {
+pub struct PublishedGenerator {
     pub(crate) origin: DecoderOrigin,
     pub(crate) precision: Precision,
     /// True if Chumoku fine-tuned it, on documents that each end with one of `end_tokens`.
@@ -92,12 +92,12 @@ impl TokenIds {
     }
 }
 
-impl GeneratorCheckpoint {
+impl PublishedGenerator {
     /// Reads a folder and validates everything in it.
     ///
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or needs an unsupported feature.
-    pub(crate) fn read(folder: &Snapshot) -> Result<GeneratorCheckpoint> {
+    pub(crate) fn read(folder: &Snapshot) -> Result<PublishedGenerator> {
         let config = FolderConfig::read(folder)?;
         // The small files first: their errors are reported before the large one is read.
         let vocab_size = pretrained_decoder(folder, &config)?.config.vocab_size;
@@ -132,7 +132,7 @@ impl GeneratorCheckpoint {
         }
         let origin = DecoderOrigin { config: values, tensors: decoder.source.tensors.clone(), copied_files: files };
         let is_trained_here = ours.is_some();
-        Ok(GeneratorCheckpoint {
+        Ok(PublishedGenerator {
             origin,
             precision,
             is_fine_tuned: is_trained_here,

@@ -24,7 +24,7 @@ use crate::prediction::abstention::{AbstentionCalibration, LevelConfidences};
 use crate::prediction::class_thresholds::ClassThresholds;
 use crate::prediction::decision_rule::DecisionRule;
 use crate::prediction::target::PredictionTarget;
-use crate::pretrained::{ClassifierCheckpoint, ClassifierOrigin};
+use crate::pretrained::{ClassifierOrigin, PublishedClassifier};
 use crate::row::{AsRow, RowRef, as_rows};
 use crate::scoring::{Advice, Rows, Scores, argmax, score_log_p};
 use crate::text::TextTokenizer;
@@ -463,7 +463,7 @@ impl TextClassifier {
 
     /// Reads a published or fine-tuned model in the format of Hugging Face. Input is validated.
     fn load_published(folder: &Snapshot) -> Result<TextClassifier> {
-        let ClassifierCheckpoint {
+        let PublishedClassifier {
             mut model,
             mut params,
             mut tokenizer,
@@ -472,7 +472,7 @@ impl TextClassifier {
             labels,
             is_one_class,
             own_settings: ours,
-        } = ClassifierCheckpoint::<FineTunedConfig>::read(folder)?;
+        } = PublishedClassifier::<FineTunedConfig>::read(folder)?;
         check_labels(&labels).map_err(|problem| model_file_error(folder, CONFIG, problem))?;
         if let Some(ours) = &ours {
             check_vocabulary(folder, TOKENIZER, &tokenizer, &ours.vocabulary_sha256)?;
