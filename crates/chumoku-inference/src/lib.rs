@@ -44,7 +44,9 @@ pub(crate) use chumoku_ngrams as ngram;
 pub(crate) use chumoku_ngrams::feature_columns::FeatureColumn;
 pub(crate) use chumoku_ngrams::{calendar, feature_columns};
 pub(crate) use chumoku_nn::{count, decoding, layers as nn, models, params, sampling};
-pub(crate) use chumoku_text::{data, failpoint, lang, memory, metrics, output, row, sorting, tokens as text, tr};
+pub(crate) use chumoku_text::{
+    characters, data, failpoint, lang, memory, metrics, output, row, sorting, tokens as text, tr,
+};
 pub use crf::TaggerBlend;
 pub use error::{Error, Result};
 pub use model_folder::{ModelKind, has_checkpoints, is_model_folder, model_file, model_fingerprint, read_model_folder};

@@ -116,7 +116,8 @@ pub use chumoku_nn::{Error as NnError, attention, count, decoding, layers as nn,
 pub(crate) use chumoku_text::checksum;
 #[doc(hidden)]
 pub use chumoku_text::{
-    Lang, data, failpoint, lang, memory, metrics, output, row, set_lang, signals, sorting, tokens as text, tr, tr_in,
+    Lang, characters, data, failpoint, lang, memory, metrics, output, row, set_lang, signals, sorting, tokens as text,
+    tr, tr_in,
 };
 
 /// Returns the best instruction set of this machine, ignoring `CHUMOKU_ISA`.

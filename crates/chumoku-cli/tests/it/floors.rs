@@ -58,7 +58,7 @@ const MODULE_FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "chumoku-text",
         &[
-            &["checksum", "failpoint", "memory", "metrics", "row", "signals", "sorting"],
+            &["characters", "checksum", "failpoint", "memory", "metrics", "row", "signals", "sorting"],
             &["lang", "panics"],
             &["tokens"],
             &["data"],

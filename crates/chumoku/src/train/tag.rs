@@ -16,6 +16,7 @@ use super::folder_run::RunResult;
 use super::run_identity::plan_json;
 use super::training::{RunContext, Training, held_out_part, write_folder};
 use super::worker_group::WorkerGroup;
+use crate::characters::CharacterOffsets;
 use crate::crf::{Corpus, Crf, CrfSentence, CrfTrainer, MemberEmissions, TagScheme, TaggerBlend, features};
 use crate::data::{self, Example, Span, SpanDataset, SpanExample, SpanUnit};
 use crate::lang::wording::quote;
@@ -372,14 +373,8 @@ fn split_words_note(data: &SpanDataset, unit: SpanUnit) -> Option<String> {
 
 /// Returns the start and end of each unit, in characters.
 fn unit_positions(text: &str, units: &[Range<usize>]) -> Vec<(usize, usize)> {
-    let (mut bytes, mut characters) = (0, 0);
-    let mut place = |unit: &Range<usize>| {
-        let start = characters + text[bytes..unit.start].chars().count();
-        characters = start + text[unit.clone()].chars().count();
-        bytes = unit.end;
-        (start, characters)
-    };
-    units.iter().map(&mut place).collect()
+    let characters = CharacterOffsets::new(text);
+    units.iter().map(|unit| (characters.character(unit.start), characters.character(unit.end))).collect()
 }
 
 fn not_finite() -> Error {
