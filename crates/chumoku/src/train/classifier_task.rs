@@ -6,9 +6,9 @@ use super::classifier_network::ClassifierNetwork;
 use super::display_names::{network_name, network_sizes, topic_label};
 use super::memory::{FORWARD_SHARE, MemoryEstimate, bytes_of};
 use super::micro_batches::StepOutput;
+use super::random_streams;
 use super::run_identity::sha256_of_numbers;
 use super::target::ClassifierTarget;
-use super::token_windows::WINDOW_STREAM;
 use super::trainable::{Evaluation, StepContext, Trainable};
 use super::{DataShape, Plan, Rows, TrainEvent, TrainSettings, TrainingData, batches};
 use crate::lang::lang;
@@ -66,9 +66,6 @@ pub(super) struct ClassifierTask<'a, A = u32> {
     /// several.
     pub(super) seconds_after_steps: f64,
 }
-
-/// The random stream of dropped tokens; see also [`batches`].
-const TOKEN_DROPOUT_STREAM: u64 = WINDOW_STREAM + (1 << 56);
 
 impl<'a, A: ClassifierTarget> ClassifierTask<'a, A> {
     pub(super) fn new(
@@ -217,11 +214,11 @@ impl<'a, A: ClassifierTarget> ClassifierTask<'a, A> {
         let ids = &self.rows[row];
         let mut start = 0;
         if ids.len() > self.window() {
-            let random = Philox::new(seed, WINDOW_STREAM + epoch).uniform(row as u64);
+            let random = Philox::new(seed, random_streams::WINDOWS + epoch).uniform(row as u64);
             start = (f64::from(random) * (ids.len() - self.window() + 1) as f64) as usize;
         }
         let ids = &ids[start..ids.len().min(start + self.window())];
-        let random = Philox::new(seed, TOKEN_DROPOUT_STREAM + epoch);
+        let random = Philox::new(seed, random_streams::TOKEN_DROPOUT + epoch);
         let kept = (0..ids.len().div_ceil(4)).flat_map(|block| random.block((row as u64) << 20 | block as u64));
         let threshold = (f64::from(self.plan.token_dropout) * f64::from(u32::MAX)) as u32;
         ids.iter().zip(kept).filter(|(_, word)| *word >= threshold).map(|(&id, _)| id).collect()

@@ -41,6 +41,7 @@
 //! - `output_folder`: the output folder of a run
 //! - `plan`: all settings, chosen from the data
 //! - `progress`: progress, log and estimates of a run
+//! - `random_streams`: the random streams of a run
 //! - `recorded_accuracies`: accuracies on record
 //! - `replay`: old rows in continued training
 //! - `replay_target`: task-specific parts of continued training
@@ -109,6 +110,7 @@ mod options;
 mod output_folder;
 mod plan;
 mod progress;
+mod random_streams;
 mod recorded_accuracies;
 mod replay;
 mod replay_target;

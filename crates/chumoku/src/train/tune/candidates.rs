@@ -4,6 +4,7 @@
 use crate::ngram::NgramConfig;
 use crate::row::AsRow;
 use crate::text::unspaced_fraction;
+use crate::train::random_streams;
 use crate::train::setting_overrides::{Setting, SettingOverrides};
 use crate::train::{Plan, TrainOptions, TrainingData};
 use chumoku_kernels::Philox;
@@ -97,9 +98,6 @@ const PRETRAINED: &[SettingChange] = &[
     Times(Setting::BatchTokens, 2.0),
 ];
 
-/// The random stream of a seed for drawing changes.
-const STREAM: u64 = 0x7475_6e65 << 24;
-
 /// The number of draws without new settings after which the search ends.
 const MAX_DRAWS: u64 = 64;
 
@@ -158,7 +156,7 @@ impl Candidates {
                 *change = To(Setting::Tokens, 2.0);
             }
         }
-        let random = Philox::new(options.seed, STREAM);
+        let random = Philox::new(options.seed, random_streams::TUNING);
         let given = options.overrides.clone();
         Candidates { moves, next: 0, random, drawn: 0, tried: HashSet::new(), caller_settings: given, are_pairs, plan }
     }
