@@ -232,7 +232,7 @@ mod tests {
     use super::*;
     use crate::explain::PatchedSite;
     use crate::models::{LanguageModel, LanguageModelConfig};
-    use crate::nn::{AttentionOptions, EncoderConfig, InputEmbeddingsOptions, LayerOptions, NormOrder, PositionKind};
+    use crate::nn::{EncoderConfig, InputEmbeddingsOptions, PositionKind};
     use crate::row::AsRow;
     use crate::text::{NormalizationForm, TextTokenizer, TokenizationUnit, TokenizerConfig};
     use crate::text_models::generator::{TextBoundaries, TextGeneratorConfig};
@@ -247,19 +247,7 @@ mod tests {
             unit: TokenizationUnit::Subwords,
         };
         let tokenizer = TextTokenizer::train(&["ab ab ab cd cd", "q w"], &config).unwrap();
-        let encoder = EncoderConfig {
-            num_layers: 2,
-            d_model: 16,
-            num_heads: 2,
-            d_ff: 24,
-            activation: "gelu".into(),
-            norm_order: NormOrder::Pre,
-            dropout: 0.0,
-            attention_dropout: 0.0,
-            causal: true,
-            attention: AttentionOptions::default(),
-            options: LayerOptions::default(),
-        };
+        let encoder = EncoderConfig { causal: true, ..EncoderConfig::new(2, 16, 2, 24) };
         let config = LanguageModelConfig {
             vocab_size: tokenizer.vocab_size(),
             encoder,

@@ -7,10 +7,7 @@ use crate::progress::pluralize;
 use anyhow::{Context, Result};
 use chumoku::lang::{lang, system_message};
 use chumoku::models::{Classifier, ClassifierConfig};
-use chumoku::nn::{
-    AttentionOptions, DropoutSeed, EncoderConfig, InputEmbeddingsOptions, LayerOptions, Mode, NormOrder, Offsets,
-    Pooling, PositionKind,
-};
+use chumoku::nn::{DropoutSeed, EncoderConfig, InputEmbeddingsOptions, Mode, Offsets, Pooling, PositionKind};
 use chumoku::params::Params;
 use chumoku::tr;
 use chumoku::train::{DataShape, MicroBatchGradients, Plan, StepOutput, TrainState, default_micro_batches};
@@ -52,17 +49,9 @@ struct BenchModel {
 impl BenchModel {
     fn new(args: &BenchClassifierArgs, max_length: usize) -> Result<BenchModel> {
         let encoder = EncoderConfig {
-            num_layers: args.layers,
-            d_model: args.d_model,
-            num_heads: args.heads,
-            d_ff: 4 * args.d_model,
-            activation: "gelu".into(),
-            norm_order: NormOrder::Pre,
             dropout: args.dropout,
             attention_dropout: args.dropout,
-            causal: false,
-            attention: AttentionOptions::default(),
-            options: LayerOptions::default(),
+            ..EncoderConfig::new(args.layers, args.d_model, args.heads, 4 * args.d_model)
         };
         let model = Classifier::new(ClassifierConfig {
             vocab_size: args.vocab,
