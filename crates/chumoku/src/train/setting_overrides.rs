@@ -197,7 +197,8 @@ impl Setting {
         }
     }
 
-    fn parse(self, text: &str) -> Result<f64, String> {
+    /// Reads a value as `--settings` writes it.
+    pub(crate) fn parse(self, text: &str) -> Result<f64, String> {
         let (name, kind) = self.spec();
         let expected = match kind {
             ValueKind::Integer(least, most) => match text.parse::<u32>() {
