@@ -3,17 +3,17 @@
 
 use super::chat::ChatTemplate;
 use super::classifier::config_text;
-use super::config::{FolderConfig, pretrained_decoder};
+use super::config::{FolderConfig, own_settings, pretrained_decoder};
 use super::tokenizer::read_tokenizer;
 use super::weights::published_tensors;
 use super::{DecoderCheckpoint, files};
+use crate::Result;
 use crate::model_folder::{
-    CHAT_TEMPLATE, CHUMOKU_KEY, CONFIG, GENERATION, SPECIAL_TOKENS, Snapshot, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS,
-    model_file_error, serialize_tensors,
+    CHAT_TEMPLATE, CONFIG, GENERATION, SPECIAL_TOKENS, Snapshot, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS,
+    serialize_tensors,
 };
 use crate::params::Params;
 use crate::text::TextTokenizer;
-use crate::{Result, tr};
 use chumoku_kernels::Precision;
 use chumoku_nn::pretrained::TensorSource;
 use serde::{Deserialize, Serialize};
@@ -113,16 +113,7 @@ impl PublishedGenerator {
         let begins = either(known(of_generation.bos_token_id), known(of_model.bos_token_id));
         let first = begins.first().or(ends.first()).copied().unwrap_or(0);
         let values = config.object(folder)?.clone();
-        let ours: Option<OwnSettings> = match values.get(CHUMOKU_KEY) {
-            None => None,
-            Some(ours) => Some(serde_json::from_value(ours.clone()).map_err(|error| {
-                model_file_error(
-                    folder,
-                    CONFIG,
-                    tr!("{CHUMOKU_KEY}: {error}", "{CHUMOKU_KEY} の内容が正しくありません: {error}"),
-                )
-            })?),
-        };
+        let ours: Option<OwnSettings> = own_settings(folder, &values)?;
         let precision = ours.as_ref().map_or(config.precision(), |ours| ours.precision);
         let decoder = DecoderCheckpoint::from_snapshot(folder, Some(precision))?;
         let mut files =
