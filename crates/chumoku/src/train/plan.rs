@@ -3,10 +3,7 @@
 use super::micro_batches::default_micro_batches;
 use crate::Result;
 use crate::models::ClassifierConfig;
-use crate::nn::{
-    AttentionOptions, BackboneKind, EncoderConfig, InputEmbeddingsOptions, LayerOptions, NormOrder, Pooling,
-    PositionKind,
-};
+use crate::nn::{BackboneKind, EncoderConfig, InputEmbeddingsOptions, Pooling, PositionKind};
 use crate::params::{LowRankConfig, Params};
 use crate::text_models::optimizer_defaults;
 use chumoku_kernels::Precision;
@@ -213,20 +210,8 @@ impl Plan {
         let model = ClassifierConfig {
             vocab_size: shape.vocab_size,
             num_classes: shape.class_rows.len(),
-            backbone: EncoderConfig {
-                num_layers: 2,
-                d_model: 128,
-                num_heads: 4,
-                d_ff: 256,
-                activation: "gelu".into(),
-                norm_order: NormOrder::Pre,
-                dropout: 0.3,
-                attention_dropout: 0.1,
-                causal: false,
-                attention: AttentionOptions::default(),
-                options: LayerOptions::default(),
-            }
-            .into(),
+            backbone: EncoderConfig { dropout: 0.3, attention_dropout: 0.1, ..EncoderConfig::new(2, 128, 4, 256) }
+                .into(),
             position: PositionKind::Sinusoidal,
             max_length,
             pooling: Pooling::Mean,
