@@ -6,6 +6,7 @@ use super::run_identity::plan_json;
 use super::training::held_out_part;
 use super::{Plan, TrainOptions, TrainState, TrainingData};
 use crate::Result;
+use crate::lang::wording::percent;
 use crate::lang::{escape_markdown, lang};
 use crate::ngram::NgramTarget;
 use crate::nn::BackboneKind;
@@ -310,10 +311,6 @@ pub(super) fn heading(data: &TrainingData, scores: &Scores) -> String {
 pub(super) fn label_heading(labels: &[String]) -> String {
     let labels: String = labels.join(lang().pick(", ", "、")).chars().take(200).collect();
     escape_markdown(&labels)
-}
-
-fn percent(x: f64) -> String {
-    format!("{:.1} %", 100.0 * x)
 }
 
 /// The heading of the scores, which names the rows that they are computed on.

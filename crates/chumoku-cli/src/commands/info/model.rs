@@ -2,7 +2,7 @@
 
 use crate::ExitCode;
 use crate::progress::pluralize;
-use crate::report::wrap;
+use crate::report::{percent, wrap};
 use chumoku::Predictor;
 use chumoku::data::format_thousands;
 use chumoku::hierarchy::Hierarchy;
@@ -418,7 +418,7 @@ fn main_metrics(metrics: &Value) -> Vec<MainMetric> {
     ];
     let found = |(key, name, is_share): (&'static str, &'static str, bool)| {
         let value = metrics[key].as_f64().or_else(|| metrics["scores"][key].as_f64())?;
-        let value = if is_share { format!("{:.1} %", 100.0 * value) } else { format!("{value:.3}") };
+        let value = if is_share { percent(value) } else { format!("{value:.3}") };
         Some(MainMetric { key, name, value })
     };
     match metrics["task"] == "autoencode" {
