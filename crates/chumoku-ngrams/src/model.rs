@@ -57,7 +57,7 @@ impl NgramModel {
     }
 
     /// Bytes of the model in memory.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         16 * self.vocabulary.len() + 4 * (self.weights.len() + self.prior.len())
     }
 

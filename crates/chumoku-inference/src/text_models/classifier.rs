@@ -374,7 +374,7 @@ impl TextClassifier {
     ///
     /// # Errors
     /// If a text cannot be tokenized.
-    pub fn score(&self, examples: &[Example], seed: u64) -> Result<(Scores, [Scores; 2])> {
+    pub(crate) fn score(&self, examples: &[Example], seed: u64) -> Result<(Scores, [Scores; 2])> {
         let found = self.scores(&Rows::from_examples(examples, &self.config.labels), seed)?;
         Ok((found.ensemble, found.members))
     }

@@ -94,7 +94,7 @@ impl TextEmbedder {
     }
 
     /// Returns the tokenizer.
-    pub fn tokenizer(&self) -> &PretrainedTokenizer {
+    pub(crate) fn tokenizer(&self) -> &PretrainedTokenizer {
         &self.tokenizer
     }
 

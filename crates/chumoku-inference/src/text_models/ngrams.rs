@@ -63,7 +63,7 @@ impl NgramClassifierConfig {
     }
 
     /// Returns the feature columns of the model, in order.
-    pub fn columns(&self) -> &[FeatureColumn] {
+    pub(crate) fn columns(&self) -> &[FeatureColumn] {
         &self.ngrams.columns
     }
 
@@ -209,7 +209,7 @@ impl NgramClassifier {
     ///
     /// # Errors
     /// See [`NgramClassifier::predict`].
-    pub fn score(&self, examples: &[Example], seed: u64) -> Result<Scores> {
+    pub(crate) fn score(&self, examples: &[Example], seed: u64) -> Result<Scores> {
         self.scores(&Rows::from_examples(examples, &self.config.labels), seed)
     }
 

@@ -31,7 +31,7 @@ pub enum TokenizationUnit {
 
 impl TokenizationUnit {
     /// The name of the unit in files, which are in English.
-    pub fn noun(self) -> &'static str {
+    pub(crate) fn noun(self) -> &'static str {
         self.noun_in(Lang::En)
     }
 

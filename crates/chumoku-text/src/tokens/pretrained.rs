@@ -175,7 +175,7 @@ impl PretrainedTokenizer {
     }
 
     /// Returns the token of an id, spelled as in the vocabulary.
-    pub fn token(&self, id: u32) -> String {
+    pub(crate) fn token(&self, id: u32) -> String {
         self.tokenizer.inner.id_to_token(id).unwrap_or_default()
     }
 
