@@ -46,7 +46,7 @@ pub struct ClassifierOrigin {
 
 /// A classifier read from a folder.
 #[derive(Debug)]
-pub struct PublishedClassifier<Ours> {
+pub(crate) struct PublishedClassifier<Ours> {
     pub(crate) model: Classifier,
     pub(crate) params: Params<f32>,
     pub(crate) tokenizer: TextTokenizer,

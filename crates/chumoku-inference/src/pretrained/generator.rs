@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 
 /// A language model read from a folder.
 #[derive(Debug)]
-pub struct PublishedGenerator {
+pub(crate) struct PublishedGenerator {
     pub(crate) origin: DecoderOrigin,
     pub(crate) precision: Precision,
     /// True if Chumoku fine-tuned it, on documents that each end with one of `end_tokens`.

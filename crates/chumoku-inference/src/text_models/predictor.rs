@@ -68,10 +68,10 @@ impl<'m> Predictor<'m> {
     }
 
     /// Scores class predictions, resampled with `seed`. With a network, also returns the scores of the network and of
-    /// the n-gram model alone.
+    /// the n-gram model alone. Examples whose label the model does not know are ignored.
     ///
     /// # Errors
-    /// As for [`TextClassifier::score`].
+    /// If a text cannot be tokenized.
     pub fn score(self, examples: &[Example], seed: u64) -> Result<(Scores, Option<[Scores; 2]>)> {
         match self {
             Predictor::Classifier(model) => model.score(examples, seed).map(|(whole, parts)| (whole, Some(parts))),
