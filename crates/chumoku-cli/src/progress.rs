@@ -1,6 +1,6 @@
 //! Progress of training: a bar on a terminal, plain lines elsewhere, all on standard error.
 
-use crate::report::{fit, wrap};
+use crate::report::{fit, percent, wrap};
 use chumoku::data::{RowCounter, format_thousands};
 use chumoku::lang::lang;
 use chumoku::train::{Metric, TrainEvent, TrainSettings};
@@ -221,7 +221,7 @@ fn format_metric(metric: &Metric) -> String {
 
 fn format_value(metric: &Metric) -> String {
     match metric.is_share {
-        true => format!("{:.1} %", 100.0 * metric.value),
+        true => percent(metric.value),
         false => format!("{:.3}", metric.value),
     }
 }

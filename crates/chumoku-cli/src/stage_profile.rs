@@ -3,7 +3,7 @@
 use crate::report::table::table as aligned;
 use chumoku::data::format_thousands;
 use chumoku::lang::lang;
-use chumoku::stages::{self, StageTime};
+use chumoku::stage_timer::{self, StageTime};
 use chumoku::{sorting, tr};
 use chumoku_kernels::Roofline;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ pub(crate) fn with_profile<R>(is_requested: bool, work: impl FnOnce() -> anyhow:
         return work();
     }
     let (start, before) = (Instant::now(), chumoku_kernels::multiply_adds());
-    let (result, found) = stages::record_stages(work);
+    let (result, found) = stage_timer::record_stages(work);
     let (all, multiplied) = (start.elapsed(), chumoku_kernels::multiply_adds() - before);
     if result.is_ok() {
         let threads = chumoku_kernels::num_threads();
@@ -67,8 +67,8 @@ mod tests {
 
     #[test]
     fn shares_add_up_and_threads_are_counted() {
-        let ((), found) = stages::record_stages(|| {
-            let _stage = stages::begin(stages::TOKENS);
+        let ((), found) = stage_timer::record_stages(|| {
+            let _stage = stage_timer::begin(stage_timer::TOKENS);
             std::thread::sleep(Duration::from_millis(20));
         });
         let all: Duration = found.iter().map(|stage| stage.duration).sum();

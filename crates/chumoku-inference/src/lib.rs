@@ -16,6 +16,7 @@
 //! - `prediction`: the prediction of a classifier, its target and its rules
 //! - `pretrained`: published model folders
 //! - `scoring`: metrics with intervals
+//! - `stage_timer`: time of each stage of a command, for `--profile`
 //! - `tensors`: files of named arrays
 //! - `text_models`: trained models of texts
 
@@ -32,21 +33,23 @@ pub mod parallel_batches;
 pub mod prediction;
 pub mod pretrained;
 pub mod scoring;
+pub mod stage_timer;
 pub mod tensors;
 pub mod text_models;
 
-pub use blend::label_blend::LabelBlend;
-pub use blend::number::{Estimate, NumberBlend, NumberLabel, NumberScale};
+pub use blend::binary_blend::BinaryBlend;
+pub use blend::number::{Estimate, NumberBlend, NumberDiscretizer, NumberLabel};
 pub(crate) use chumoku_kernels::Precision;
 pub(crate) use chumoku_ngrams as ngram;
 pub(crate) use chumoku_ngrams::feature_columns::FeatureColumn;
 pub(crate) use chumoku_ngrams::{calendar, feature_columns};
 pub(crate) use chumoku_nn::{count, decoding, layers as nn, models, params, sampling};
-pub(crate) use chumoku_text::{data, failpoint, lang, memory, metrics, output, row, sorting, tokens as text, tr};
+pub(crate) use chumoku_text::{
+    characters, data, failpoint, lang, memory, metrics, output, row, sorting, tokens as text, tr,
+};
 pub use crf::TaggerBlend;
 pub use error::{Error, Result};
 pub use model_folder::{ModelKind, has_checkpoints, is_model_folder, model_file, model_fingerprint, read_model_folder};
-pub use parallel_batches::stages;
 pub use prediction::Prediction;
 pub use prediction::abstention::CoveragePoint;
 pub(crate) use prediction::abstention::deepest_confident_level;
@@ -55,7 +58,7 @@ pub use prediction::decision_rule::{DecisionRule, Optimize};
 pub use prediction::target::PredictionTarget;
 pub use pretrained::ChatMessage;
 pub use text_models::autoencoder::TextAutoencoder;
-pub use text_models::classifier::{ModelConfig, TextClassifier};
+pub use text_models::classifier::{TextClassifier, TextClassifierConfig};
 pub use text_models::embedder::{EmbedOptions, Embeddings, TextEmbedder};
 pub use text_models::generator::{GeneratedPiece, StopReason, TextGenerator, TextGeneratorConfig};
 pub use text_models::model_network::ModelNetwork;

@@ -56,11 +56,6 @@ impl NgramModel {
         self.vocabulary.len() + feature_columns::num_features(&self.scheme.columns)
     }
 
-    /// Bytes of the model in memory.
-    pub fn bytes(&self) -> usize {
-        16 * self.vocabulary.len() + 4 * (self.weights.len() + self.prior.len())
-    }
-
     /// The n-grams that the model reads.
     pub fn scheme(&self) -> &NgramScheme {
         &self.scheme

@@ -284,13 +284,13 @@ impl Autoencoder {
     /// The width of the bottleneck.
     #[getter]
     fn width(&self) -> usize {
-        self.0.width()
+        self.0.embedding_dim()
     }
 
     /// The maximum number of tokens in a text.
     #[getter]
     fn limit(&self) -> usize {
-        self.0.limit()
+        self.0.max_tokens()
     }
 
     /// The names of prompts: none.
@@ -311,7 +311,7 @@ impl Autoencoder {
         let rows = texts.len();
         let mut options = EmbedOptions::default();
         (options.prompt, options.normalize) = (prompt.as_deref(), normalize);
-        write_vectors(py, &vectors, [rows, self.0.width()], || self.0.embed(&as_strs(&texts), options))
+        write_vectors(py, &vectors, [rows, self.0.embedding_dim()], || self.0.embed(&as_strs(&texts), options))
     }
 
     /// Returns, for each text, its best reconstructions with their scores, best first, and whether it was truncated.
@@ -339,13 +339,13 @@ impl Embedder {
     /// The number of dimensions of a vector.
     #[getter]
     fn width(&self) -> usize {
-        self.0.width()
+        self.0.embedding_dim()
     }
 
     /// The maximum number of tokens that the encoder reads of a text.
     #[getter]
     fn limit(&self) -> usize {
-        self.0.limit()
+        self.0.max_tokens()
     }
 
     /// The names of the prompts that can be put before each text.
@@ -366,7 +366,7 @@ impl Embedder {
         let rows = texts.len();
         let mut options = EmbedOptions::default();
         (options.prompt, options.normalize) = (prompt.as_deref(), normalize);
-        write_vectors(py, &vectors, [rows, self.0.width()], || self.0.embed(&as_strs(&texts), options))
+        write_vectors(py, &vectors, [rows, self.0.embedding_dim()], || self.0.embed(&as_strs(&texts), options))
     }
 
     /// Explains the similarity of two texts or, without `target`, the vector of one.

@@ -56,13 +56,19 @@ impl Coordinator for PyCoordinator {
         call_python(&self.0, |coordinator| coordinator.call_method1("begin", (terms_json(terms),)).map(drop))
     }
 
-    fn train_step(&self, params: &[f32], at: BatchPosition, parts: usize, grads: &mut [f32]) -> Result<StepOutput> {
+    fn train_step(
+        &self,
+        params: &[f32],
+        at: BatchPosition,
+        micro_batches: usize,
+        grads: &mut [f32],
+    ) -> Result<StepOutput> {
         call_python(&self.0, |coordinator| {
             let (_held, buffer): (Py<PyAny>, Array) =
                 coordinator.call_method1("weights_buffer", (params.len(),))?.extract()?;
             check_len(OutputArrays::new(vec![&buffer], &[])?.next::<f32>("weights_buffer")?, params.len())?
                 .copy_from_slice(params);
-            let found = coordinator.call_method1("train_step", (at.epoch, at.batch, at.step, parts))?;
+            let found = coordinator.call_method1("train_step", (at.epoch, at.batch, at.step, micro_batches))?;
             let (_held, sum, whole): (Py<PyAny>, Array, StepTuple) = found.extract()?;
             let sum = sum.slice::<f32>("train_step")?;
             if sum.len() != grads.len() {

@@ -154,7 +154,7 @@ async fn embed_openai(service: &Service, name: Option<&str>, request: RequestFie
             )));
         }
     };
-    let width = loaded.model.width();
+    let width = loaded.model.embedding_dim();
     if let (Some(dimensions), Some(width)) = (request.integer("dimensions", [1, u64::from(u32::MAX)])?, width)
         && dimensions != width as u64
     {

@@ -94,10 +94,10 @@ impl ServerModel {
     }
 
     /// Returns the dimension of embeddings.
-    pub(crate) fn width(&self) -> Option<usize> {
+    pub(crate) fn embedding_dim(&self) -> Option<usize> {
         match self {
-            ServerModel::Embedder(model) => Some(model.width()),
-            ServerModel::Autoencoder(model) => Some(model.width()),
+            ServerModel::Embedder(model) => Some(model.embedding_dim()),
+            ServerModel::Autoencoder(model) => Some(model.embedding_dim()),
             _ => None,
         }
     }
@@ -112,12 +112,12 @@ impl ServerModel {
     }
 
     /// Returns the maximum number of tokens that the model reads at once.
-    pub(crate) fn limit(&self) -> Option<usize> {
+    pub(crate) fn max_tokens(&self) -> Option<usize> {
         match self {
             ServerModel::Classifier(model) => Some(model.window()),
-            ServerModel::Embedder(model) => Some(model.limit()),
+            ServerModel::Embedder(model) => Some(model.max_tokens()),
             ServerModel::Translator(model) => Some(model.config().model.max_length - 1),
-            ServerModel::Autoencoder(model) => Some(model.limit()),
+            ServerModel::Autoencoder(model) => Some(model.max_tokens()),
             ServerModel::Generator(model) => Some(model.config().model.max_length),
             ServerModel::Ngrams(_) | ServerModel::Tagger(_) => None,
         }
@@ -126,7 +126,7 @@ impl ServerModel {
     /// Returns the model type in the format of text-embeddings-inference.
     fn model_type(&self) -> Value {
         if let ServerModel::Embedder(model) = self {
-            return json!({ "embedding": { "dimension": model.width() } });
+            return json!({ "embedding": { "dimension": model.embedding_dim() } });
         }
         let labels = match self {
             ServerModel::Tagger(model) => model.labels(),
@@ -203,7 +203,7 @@ impl LoadedModel {
         info.insert("model_dtype".into(), "float32".into());
         info.insert("model_type".into(), self.model.model_type());
         info.insert("kind".into(), self.model.kind().into());
-        info.insert("max_input_length".into(), self.model.limit().into());
+        info.insert("max_input_length".into(), self.model.max_tokens().into());
         if self.model.predictor().is_some_and(Predictor::predicts_numbers) {
             info.insert("tells_numbers".into(), true.into());
         }

@@ -356,7 +356,7 @@ fn compute_together(loaded: &LoadedModel, tasks: &[&ModelTask], limits: &Limits)
             let found = model.embed(&texts, options).ok_or_else(RequestError::model_failed)??;
             let may_be_cut = tasks.iter().all(|task| matches!(task, ModelTask::Embed { truncate: true, .. }));
             if found.truncated > 0 && !may_be_cut {
-                let limit = model.limit().unwrap_or_default();
+                let limit = model.max_tokens().unwrap_or_default();
                 // If there are several tasks, each is retried alone.
                 if matches!(tasks[0], ModelTask::Embed { form: VectorFormat::OpenAi { .. }, .. }) {
                     return Err(RequestError::too_large(tr!(

@@ -28,6 +28,7 @@
 //!
 //! # Files
 //!
+//! - `characters`: byte offsets and character offsets of a text
 //! - `checksum`: checksums in hexadecimal
 //! - `data`: files to rows
 //! - `failpoint`: named places at which tests stop the process
@@ -43,6 +44,7 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files of their own"))]
 
+pub mod characters;
 pub mod checksum;
 pub mod data;
 pub mod failpoint;

@@ -242,7 +242,7 @@ impl<'a> RowRef<'a> {
 
     /// Returns whether the row has feature values.
     #[must_use]
-    pub fn has_values(self) -> bool {
+    pub(crate) fn has_values(self) -> bool {
         !self.value_starts.is_empty()
     }
 

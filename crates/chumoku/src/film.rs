@@ -165,7 +165,7 @@ fn frame(words: [Vec<String>; 2], [layers, heads]: [usize; 2], causal: bool, att
 mod tests {
     use super::*;
     use crate::models::{LanguageModelConfig, TranslatorConfig, TranslatorOptions};
-    use crate::nn::{AttentionOptions, EncoderConfig, InputEmbeddingsOptions, LayerOptions, NormOrder, PositionKind};
+    use crate::nn::{EncoderConfig, InputEmbeddingsOptions, PositionKind};
     use crate::text::{NormalizationForm, TokenizationUnit, TokenizerConfig};
     use std::sync::Arc;
     use testkit::Random;
@@ -181,19 +181,7 @@ mod tests {
     }
 
     fn encoder(causal: bool) -> EncoderConfig {
-        EncoderConfig {
-            num_layers: 1,
-            d_model: 16,
-            num_heads: 2,
-            d_ff: 24,
-            activation: "gelu".into(),
-            norm_order: NormOrder::Pre,
-            dropout: 0.0,
-            attention_dropout: 0.0,
-            causal,
-            attention: AttentionOptions::default(),
-            options: LayerOptions::default(),
-        }
+        EncoderConfig { causal, ..EncoderConfig::new(1, 16, 2, 24) }
     }
 
     fn random(layout: &Arc<crate::params::ParamLayout>) -> Params<f32> {

@@ -96,14 +96,14 @@ mod readme {
 }
 
 pub use chumoku_inference::{
-    AbstentionCalibration, ChatMessage, CoveragePoint, DecisionRule, EmbedOptions, Embeddings, Error, Estimate,
-    GeneratedPiece, LabelBlend, LevelConfidences, ModelConfig, ModelKind, ModelNetwork, ModelSize, NgramClassifier,
-    NgramClassifierConfig, NgramEffect, NumberBlend, NumberLabel, NumberScale, Optimize, PrecisionThreshold,
+    AbstentionCalibration, BinaryBlend, ChatMessage, CoveragePoint, DecisionRule, EmbedOptions, Embeddings, Error,
+    Estimate, GeneratedPiece, LevelConfidences, ModelKind, ModelNetwork, ModelSize, NgramClassifier,
+    NgramClassifierConfig, NgramEffect, NumberBlend, NumberDiscretizer, NumberLabel, Optimize, PrecisionThreshold,
     PredictedSpan, Prediction, PredictionTarget, Predictor, Result, StopReason, TaggerBlend, TaggerConfig,
-    TaggerNetworkConfig, TextAutoencoder, TextClassifier, TextEmbedder, TextGenerator, TextGeneratorConfig, TextTagger,
-    TextTranslator, TextTranslatorConfig, TokenAlignment, TranslateOptions, Translation, WeightSample, answers,
-    explain, has_checkpoints, hierarchy, is_model_folder, model_file, model_fingerprint, pretrained, read_model_folder,
-    risks_by_coverage, stages, tensors,
+    TaggerNetworkConfig, TextAutoencoder, TextClassifier, TextClassifierConfig, TextEmbedder, TextGenerator,
+    TextGeneratorConfig, TextTagger, TextTranslator, TextTranslatorConfig, TokenAlignment, TranslateOptions,
+    Translation, WeightSample, answers, explain, has_checkpoints, hierarchy, is_model_folder, model_file,
+    model_fingerprint, pretrained, read_model_folder, risks_by_coverage, stage_timer, tensors,
 };
 pub(crate) use chumoku_inference::{blend, crf, model_folder, parallel_batches, prediction, scoring, text_models};
 pub use chumoku_kernels::{
@@ -116,7 +116,8 @@ pub use chumoku_nn::{Error as NnError, attention, count, decoding, layers as nn,
 pub(crate) use chumoku_text::checksum;
 #[doc(hidden)]
 pub use chumoku_text::{
-    Lang, data, failpoint, lang, memory, metrics, output, row, set_lang, signals, sorting, tokens as text, tr, tr_in,
+    Lang, characters, data, failpoint, lang, memory, metrics, output, row, set_lang, signals, sorting, tokens as text,
+    tr, tr_in,
 };
 
 /// Returns the best instruction set of this machine, ignoring `CHUMOKU_ISA`.

@@ -12,7 +12,7 @@ use chumoku::data::{
     ColumnChoice, DataError, ReadOptions, Record, RowSource, SkippedRows, TableLayout, standard_input,
 };
 use chumoku::row::{Row, RowRef, as_rows};
-use chumoku::{stages, tr};
+use chumoku::{stage_timer, tr};
 use serde_json::Value;
 use std::io::{BufWriter, IsTerminal, StdoutLock, stdin, stdout};
 use std::path::Path;
@@ -140,7 +140,7 @@ pub(crate) fn stream(
     let mut unanswered = (0, String::new());
     let mut size = FIRST_CHUNK_ROWS;
     loop {
-        let reading = stages::begin(stages::READING);
+        let reading = stage_timer::begin(stage_timer::READING);
         let (chunk, mut end) = gather(&rows, &mut writer, size)?;
         drop(reading);
         let start = Instant::now();
@@ -150,7 +150,7 @@ pub(crate) fn stream(
         let texts = chunk[..kept].iter().filter(|row| row.fault.is_none());
         let texts: Vec<Row> = texts.map(|row| columns.row(&row.record)).collect();
         let mut found = if texts.is_empty() { Vec::new() } else { answer(&as_rows(&texts))? }.into_iter();
-        let _writing = stages::begin(stages::WRITING);
+        let _writing = stage_timer::begin(stage_timer::WRITING);
         for (at, row) in chunk.into_iter().enumerate() {
             match row.fault {
                 Some(fault) if at == kept => {

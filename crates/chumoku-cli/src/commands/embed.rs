@@ -73,7 +73,7 @@ pub(crate) fn run(args: &EmbedArgs) -> anyhow::Result<ExitCode> {
                 tr!(
                     "wrote {rows} × {} numbers to {}",
                     "{1} に {rows} × {0} 個の数を書き出しました",
-                    model.width(),
+                    model.embedding_dim(),
                     path.display()
                 )
             );

@@ -40,7 +40,7 @@ impl VectorModel {
             }
             Ok(ModelKind::Autoencoder) => {
                 let model = load::autoencoder(folder, precision)?;
-                let width = model.width();
+                let width = model.embedding_dim();
                 let message = tr!(
                     "an autoencoder: each vector is the {width} numbers that its decoder sees",
                     "オートエンコーダーです。デコーダーが受け取る {width} 個の数をベクトルとします"
@@ -62,11 +62,11 @@ impl VectorModel {
         Ok(VectorModel::Encoder(model))
     }
 
-    pub(crate) fn width(self) -> usize {
+    pub(crate) fn embedding_dim(self) -> usize {
         match self {
-            VectorModel::Encoder(model) => model.width(),
-            VectorModel::Classifier(model) => model.vector_width(),
-            VectorModel::Autoencoder(model) => model.width(),
+            VectorModel::Encoder(model) => model.embedding_dim(),
+            VectorModel::Classifier(model) => model.embedding_dim(),
+            VectorModel::Autoencoder(model) => model.embedding_dim(),
         }
     }
 
@@ -127,8 +127,8 @@ fn report_pooling(model: &TextEmbedder) {
 
 pub(crate) fn report_truncation(model: VectorModel, cut: usize) {
     let limit = match model {
-        VectorModel::Encoder(model) => model.limit(),
-        VectorModel::Autoencoder(model) => model.limit(),
+        VectorModel::Encoder(model) => model.max_tokens(),
+        VectorModel::Autoencoder(model) => model.max_tokens(),
         VectorModel::Classifier(_) => return,
     };
     if cut > 0 {

@@ -36,7 +36,6 @@ pub(crate) fn report(metrics: &Value, noun: &str) -> anyhow::Result<String> {
 
 /// Formats a row for each predictor.
 pub(crate) fn comparison(rows: &[(&str, &LabelScores)]) -> String {
-    let percent = |x: f64| format!("{:.1} %", 100.0 * x);
     let names = rows[0].1.averages().map(|(name, _)| align_right(name, 9));
     let interval = lang().pick("95 % of micro-F1", "ミクロの 95 % 区間");
     let mut out = format!("{} {}   {interval}\n", fit("", 28), names.join(" "));

@@ -19,6 +19,7 @@ pub(crate) mod texts;
 pub(crate) mod training;
 
 use chumoku::data::format_thousands;
+pub(crate) use chumoku::lang::wording::percent;
 use chumoku::lang::{lang, sanitize};
 use chumoku::{Lang, tr};
 use std::io::IsTerminal;
@@ -26,10 +27,6 @@ use unicode_width::UnicodeWidthStr;
 
 /// Maximum number of classes in a table. If there are more, the worst are shown.
 const MAX_CLASSES: usize = 20;
-
-pub(crate) fn percent(x: f64) -> String {
-    format!("{:.1} %", 100.0 * x)
-}
 
 /// Pads `text` to `width` columns, or truncates it with an ellipsis.
 pub(crate) fn fit(text: &str, width: usize) -> String {
@@ -230,7 +227,7 @@ pub(crate) fn cross_validation(found: &serde_json::Value) -> String {
             "mean_absolute_error" => (lang().pick("mean absolute error", "平均絶対誤差"), false),
             _ => (lang().pick("Spearman", "スピアマン"), false),
         };
-        let shown = |x: f64| if is_share { format!("{:.1} %", 100.0 * x) } else { format!("{x:.3}") };
+        let shown = |x: f64| if is_share { percent(x) } else { format!("{x:.3}") };
         let number = |key: &str| figures[key].as_f64().unwrap_or(f64::NAN);
         let each = figures["each"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_f64);
         let (low, high) = each.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));

@@ -1,7 +1,7 @@
 //! Reports of models that predict a number per text.
 
 use super::training::{ensemble_scores, optional_sections, scored_on_heading};
-use super::{abstain_table, align_right, fit, paragraph};
+use super::{abstain_table, align_right, fit, paragraph, percent};
 use crate::terminal::terminal_options;
 use chumoku::data::format_thousands;
 use chumoku::lang::lang;
@@ -63,7 +63,7 @@ pub(crate) fn level_table(scores: &NumberScores) -> String {
         for of in &scores.levels {
             let [mean, error] =
                 [of.mean_prediction, of.mean_absolute_error].map(|x| x.map_or_else(|| "–".to_owned(), format_value));
-            let exact = of.exact.map_or_else(|| "–".to_owned(), |x| format!("{:.1} %", 100.0 * x));
+            let exact = of.exact.map_or_else(|| "–".to_owned(), percent);
             let cells = [format_thousands(of.rows), mean, error, exact].map(|cell| align_right(&cell, 10));
             out += &format!("{} {}\n", align_right(&of.level.to_string(), 8), cells.join(" "));
         }

@@ -270,7 +270,7 @@ fn transformers_loads_fine_tuned_folders() {
         assert_eq!(lines.len(), texts.len());
         for (line, prediction) in lines.iter().zip(&found) {
             assert_eq!(line["labels"], json!({ "0": "neg", "1": "pos" }));
-            for (expected, found) in line["log_p"].as_array().unwrap().iter().zip(&prediction.attention) {
+            for (expected, found) in line["log_p"].as_array().unwrap().iter().zip(&prediction.network) {
                 let off = expected.as_f64().unwrap() - f64::from(*found);
                 assert!(off.abs() < 1e-5, "{from}: {line} {prediction:?}");
             }

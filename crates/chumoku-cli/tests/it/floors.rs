@@ -58,7 +58,7 @@ const MODULE_FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "chumoku-text",
         &[
-            &["checksum", "failpoint", "memory", "metrics", "row", "signals", "sorting"],
+            &["characters", "checksum", "failpoint", "memory", "metrics", "row", "signals", "sorting"],
             &["lang", "panics"],
             &["tokens"],
             &["data"],
@@ -78,7 +78,7 @@ const MODULE_FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "chumoku-inference",
         &[
-            &["blend", "crf", "error", "tensors"],
+            &["blend", "crf", "error", "stage_timer", "tensors"],
             &["hierarchy", "model_folder", "parallel_batches", "prediction", "pretrained", "scoring"],
             &["text_models"],
             &["answers", "explain"],

@@ -28,7 +28,7 @@ impl AbstentionThresholds {
     /// A message, if the model predicts a measure, whose answers are never exactly right. Also if the folder has no
     /// abstention calibration, or the calibration cannot guarantee this share.
     pub fn for_accuracy(model: Predictor<'_>, target_accuracy: f64) -> Result<AbstentionThresholds, String> {
-        if model.target().number().is_some_and(|number| !number.scale.has_levels()) {
+        if model.target().number().is_some_and(|number| !number.discretizer.has_levels()) {
             return Err(tr!(
                 "only for classes, labels and ratings: the prediction of a measure is never exactly right. Each prediction has an \
                  interval that contains the true number in 90 % of cases; keep the rows where low and high are close enough",
@@ -36,7 +36,8 @@ impl AbstentionThresholds {
                  区間が付くので、low と high の差が十分に小さい行を使ってください"
             ));
         }
-        let Some(calibration) = model.abstention().filter(|calibration| !calibration.steps.is_empty()) else {
+        let Some(calibration) = model.abstention().filter(|calibration| !calibration.risk_coverage_curve.is_empty())
+        else {
             return Err(tr!(
                 "this model has no abstention calibration: train it again with validation rows",
                 "このモデルには検証データでの確信度が保存されていません。検証データを付けて学習し直してください"

@@ -1,5 +1,6 @@
 //! The tokens of a text, as returned by `/tokenize`.
 
+use crate::characters::CharacterOffsets;
 use crate::text::TextTokenizer;
 use crate::{Result, TextClassifier, TextEmbedder, TextGenerator, TextTranslator};
 use serde::Serialize;
@@ -41,8 +42,8 @@ impl<'m> ModelTokenizer<'m> {
     pub fn tokens(self, text: &str, special: bool) -> Result<Vec<Token>> {
         let Some(tokenizer) = self.tokenizer() else {
             let ModelTokenizer::Embedder(model) = self else { return Ok(Vec::new()) };
-            let encoding = model.tokenizer().encode(text, model.limit())?;
-            let places = CharacterStarts::new(text);
+            let encoding = model.tokenizer().encode(text, model.max_tokens())?;
+            let places = CharacterOffsets::new(text);
             let each = encoding.ids.iter().zip(&encoding.spans).zip(&encoding.special_mask);
             let each = each.filter(|(_, is_special)| special || !**is_special);
             let token = |((&id, &span), &is_special): ((&u32, &(usize, usize)), &bool)| {
@@ -50,7 +51,7 @@ impl<'m> ModelTokenizer<'m> {
             };
             return Ok(each.map(token).collect());
         };
-        let (encoded, places) = (tokenizer.encode(text)?, CharacterStarts::new(text));
+        let (encoded, places) = (tokenizer.encode(text)?, CharacterOffsets::new(text));
         let around = |ids: &[u32]| -> Vec<Token> {
             let shown = ids.iter().filter(|_| special);
             shown.map(|&id| new_token(id, tokenizer.token(id), None, &places)).collect()
@@ -68,7 +69,7 @@ impl<'m> ModelTokenizer<'m> {
     pub fn count(self, text: &str) -> Result<usize> {
         Ok(match (self, self.tokenizer()) {
             (_, Some(tokenizer)) => tokenizer.encode(text)?.ids.len() + tokenizer.special_tokens().len(),
-            (ModelTokenizer::Embedder(model), None) => model.tokenizer().encode(text, model.limit())?.ids.len(),
+            (ModelTokenizer::Embedder(model), None) => model.tokenizer().encode(text, model.max_tokens())?.ids.len(),
             (_, None) => 0,
         })
     }
@@ -84,22 +85,8 @@ impl<'m> ModelTokenizer<'m> {
     }
 }
 
-fn new_token(id: u32, text: String, span: Option<(usize, usize)>, places: &CharacterStarts) -> Token {
+fn new_token(id: u32, text: String, span: Option<(usize, usize)>, places: &CharacterOffsets) -> Token {
     let place = |byte: usize| places.character(byte);
     let [start, stop] = span.map_or([None; 2], |(start, stop)| [Some(place(start)), Some(place(stop))]);
     Token { id, text, special: span.is_none(), start, stop }
-}
-
-/// The byte offsets at which the characters of a text start.
-struct CharacterStarts(Vec<usize>);
-
-impl CharacterStarts {
-    fn new(text: &str) -> CharacterStarts {
-        CharacterStarts(text.char_indices().map(|(at, _)| at).collect())
-    }
-
-    /// Returns the index of the character at a byte offset.
-    fn character(&self, byte: usize) -> usize {
-        self.0.partition_point(|&at| at < byte)
-    }
 }

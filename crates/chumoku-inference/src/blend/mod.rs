@@ -2,16 +2,16 @@
 //!
 //! # Files
 //!
-//! - `label_blend`: weights, offsets and thresholds for multi-label models
+//! - `binary_blend`: weights, offsets and thresholds for multi-label models
 //! - `number`: numbers predicted through thresholds, with conformal intervals
 
-pub mod label_blend;
+pub mod binary_blend;
 pub mod number;
 
 use chumoku_nn::probability::{log_softmax, max_and_sum_exp};
 use serde::{Deserialize, Serialize};
 
-/// `p = softmax(attention · log p_attention + ngrams · log p_ngrams)`.
+/// `p = softmax(network · log p_network + ngrams · log p_ngrams)`.
 ///
 /// The two weights are fitted on validation rows by maximum likelihood. This blends the members (a product of experts,
 /// Hinton 2002) and calibrates the result. With one weight, it is temperature scaling (Guo et al. 2017). The problem is
@@ -19,20 +19,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Blend {
     /// Weight of the network's log-probabilities.
-    pub attention: f32,
+    #[serde(rename = "attention")]
+    pub network: f32,
     /// Weight of the n-gram model's log-probabilities.
     pub ngrams: f32,
 }
 
 impl Blend {
     /// Uses the network alone, without scaling.
-    pub const NETWORK_ONLY: Blend = Blend { attention: 1.0, ngrams: 0.0 };
+    pub const NETWORK_ONLY: Blend = Blend { network: 1.0, ngrams: 0.0 };
 
     /// Returns class probabilities from the log-probabilities of both members.
-    pub fn probabilities(&self, attention: &[f32], ngrams: Option<&[f32]>) -> Vec<f32> {
+    pub fn probabilities(&self, network: &[f32], ngrams: Option<&[f32]>) -> Vec<f32> {
         let scores: Vec<f32> = match ngrams {
-            Some(ngrams) => attention.iter().zip(ngrams).map(|(a, n)| self.attention * a + self.ngrams * n).collect(),
-            None => attention.iter().map(|a| self.attention * a).collect(),
+            Some(ngrams) => network.iter().zip(ngrams).map(|(a, n)| self.network * a + self.ngrams * n).collect(),
+            None => network.iter().map(|a| self.network * a).collect(),
         };
         log_softmax(&scores).iter().map(|x| x.exp()).collect()
     }
@@ -42,11 +43,11 @@ impl Blend {
     ///
     /// A prior pulls the weights towards (1, 0), or (½, ½) for two members. It counts as much as a few rows and keeps
     /// small validation splits from extremes.
-    pub fn fit(attention: &[Vec<f32>], ngrams: &[Vec<f32>], labels: &[u32], weights: Option<&[f32]>) -> Blend {
+    pub fn fit(network: &[Vec<f32>], ngrams: &[Vec<f32>], labels: &[u32], weights: Option<&[f32]>) -> Blend {
         let both = !ngrams.is_empty();
         let prior = if both { [0.5, 0.5] } else { [1.0, 0.0] };
         if labels.is_empty() {
-            return Blend { attention: prior[0] as f32, ngrams: prior[1] as f32 };
+            return Blend { network: prior[0] as f32, ngrams: prior[1] as f32 };
         }
         const PRIOR_ROWS: f64 = 4.0;
         let mut w = prior;
@@ -60,7 +61,7 @@ impl Blend {
                 hessian[i][i] += PRIOR_ROWS;
             }
             for (row, &label) in labels.iter().enumerate() {
-                let a = &attention[row];
+                let a = &network[row];
                 let n = both.then(|| &ngrams[row]);
                 let counts = weights.map_or(1.0, |weights| f64::from(weights[row]));
                 let feature = |class: usize| [f64::from(a[class]), n.map_or(0.0, |n| f64::from(n[class]))];
@@ -108,17 +109,17 @@ impl Blend {
             }
         }
         if !both {
-            return Blend { attention: w[0].max(0.01) as f32, ngrams: 0.0 };
+            return Blend { network: w[0].max(0.01) as f32, ngrams: 0.0 };
         }
         // A weight must not be negative. If one is, fit the other member alone.
         if w[1] < 0.0 {
-            return Blend::fit(attention, &[], labels, weights);
+            return Blend::fit(network, &[], labels, weights);
         }
         if w[0] < 0.0 {
             let alone = Blend::fit(ngrams, &[], labels, weights);
-            return Blend { attention: 0.0, ngrams: alone.attention };
+            return Blend { network: 0.0, ngrams: alone.network };
         }
-        Blend { attention: w[0] as f32, ngrams: w[1] as f32 }
+        Blend { network: w[0] as f32, ngrams: w[1] as f32 }
     }
 }
 
@@ -148,7 +149,7 @@ mod tests {
     fn overconfident_probabilities_are_smoothed() {
         let (scores, labels) = rows(20_000, 0.5, 1);
         let blend = Blend::fit(&scores, &[], &labels, None);
-        assert!((blend.attention - 0.5).abs() < 0.03, "{blend:?}");
+        assert!((blend.network - 0.5).abs() < 0.03, "{blend:?}");
     }
 
     #[test]
@@ -163,7 +164,7 @@ mod tests {
         let pick = |rows: &[Vec<f32>]| again.iter().map(|&row| rows[row].clone()).collect::<Vec<_>>();
         let twice: Vec<u32> = again.iter().map(|&row| labels[row]).collect();
         let twice = Blend::fit(&pick(&scores), &pick(&noise), &twice, None);
-        let near = (weighted.attention - twice.attention).abs() < 1e-5 && (weighted.ngrams - twice.ngrams).abs() < 1e-5;
+        let near = (weighted.network - twice.network).abs() < 1e-5 && (weighted.ngrams - twice.ngrams).abs() < 1e-5;
         assert!(near && weighted != Blend::fit(&scores, &noise, &labels, None), "{weighted:?} {twice:?}");
     }
 
@@ -172,14 +173,14 @@ mod tests {
         let (scores, labels) = rows(5_000, 1.0, 2);
         let (noise, _) = rows(5_000, 1.0, 3);
         let blend = Blend::fit(&scores, &noise, &labels, None);
-        assert!((blend.attention - 1.0).abs() < 0.07 && blend.ngrams.abs() < 0.05, "{blend:?}");
+        assert!((blend.network - 1.0).abs() < 0.07 && blend.ngrams.abs() < 0.05, "{blend:?}");
         let blend = Blend::fit(&noise, &scores, &labels, None);
-        assert!((blend.ngrams - 1.0).abs() < 0.07 && blend.attention.abs() < 0.05, "{blend:?}");
+        assert!((blend.ngrams - 1.0).abs() < 0.07 && blend.network.abs() < 0.05, "{blend:?}");
     }
 
     #[test]
     fn probabilities_sum_to_one() {
-        let blend = Blend { attention: 0.7, ngrams: 0.4 };
+        let blend = Blend { network: 0.7, ngrams: 0.4 };
         let p = blend.probabilities(&log_softmax(&[1.0, 2.0]), Some(&log_softmax(&[-800.0, 900.0])));
         assert!((p.iter().sum::<f32>() - 1.0).abs() < 1e-6 && p[1] > 0.99);
         assert_eq!(Blend::fit(&[], &[], &[], None), Blend::NETWORK_ONLY);

@@ -5,7 +5,7 @@
 //! regression by Foresi and Peracchi 1995. The probabilities P(y > t) determine the distribution of the number, and
 //! thus its center and spread. The prediction interval is conformal: its width is calibrated on held-out rows.
 
-use crate::blend::label_blend::LabelBlend;
+use crate::blend::binary_blend::BinaryBlend;
 use crate::ngram::NgramTarget;
 use crate::{sorting, tr};
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ impl NgramTarget for NumberLabel {
 
 /// Thresholds, and the distribution of training numbers between them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct NumberScale {
+pub struct NumberDiscretizer {
     /// The thresholds t₁ < … < t_K.
     pub thresholds: Vec<f64>,
     /// The mean of the training numbers in each of the K + 1 bins.
@@ -49,9 +49,9 @@ const MAX_LEVELS: usize = 24;
 /// The number of bins otherwise, with equally many rows each.
 const MAX_BINS: usize = 20;
 
-impl NumberScale {
-    /// Fits a scale to numbers with at least two distinct values.
-    pub fn fit(numbers: &[f64]) -> NumberScale {
+impl NumberDiscretizer {
+    /// Fits the bins to numbers with at least two distinct values.
+    pub fn fit(numbers: &[f64]) -> NumberDiscretizer {
         let mut sorted = numbers.to_vec();
         sorted.sort_by(f64::total_cmp);
         let mut different = sorted.clone();
@@ -69,21 +69,21 @@ impl NumberScale {
                 cuts
             }
         };
-        let mut scale = NumberScale { thresholds, ..NumberScale::default() };
-        let mut bins = vec![Vec::new(); scale.thresholds.len() + 1];
-        sorted.iter().for_each(|&x| bins[scale.bin(x)].push(x));
+        let mut discretizer = NumberDiscretizer { thresholds, ..NumberDiscretizer::default() };
+        let mut bins = vec![Vec::new(); discretizer.thresholds.len() + 1];
+        sorted.iter().for_each(|&x| bins[discretizer.bin(x)].push(x));
         // For equal numbers, use the number itself: a sum of many is not exact.
         let mean = |bin: &Vec<f64>| match (bin.first(), bin.last()) {
             (Some(first), Some(last)) if first < last => bin.iter().sum::<f64>() / bin.len() as f64,
             (first, _) => first.copied().unwrap_or_default(),
         };
-        scale.values = bins.iter().map(mean).collect();
+        discretizer.values = bins.iter().map(mean).collect();
         let variance = |(bin, mean): (&Vec<f64>, &f64)| {
             bin.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / bin.len().max(1) as f64
         };
-        scale.variances = bins.iter().zip(&scale.values).map(variance).collect();
-        scale.range = [sorted.first(), sorted.last()].map(|x| x.copied().unwrap_or_default());
-        scale
+        discretizer.variances = bins.iter().zip(&discretizer.values).map(variance).collect();
+        discretizer.range = [sorted.first(), sorted.last()].map(|x| x.copied().unwrap_or_default());
+        discretizer
     }
 
     /// Returns the bin of a number, which is the number of thresholds below it.
@@ -155,7 +155,7 @@ impl NumberScale {
 
     /// Checks that thresholds, values and variances are consistent.
     fn check(&self) -> Result<(), String> {
-        let NumberScale { thresholds, values, variances, range } = self;
+        let NumberDiscretizer { thresholds, values, variances, range } = self;
         let rises = |numbers: &[f64]| numbers.windows(2).all(|pair| pair[0] < pair[1]);
         let finite = [&thresholds[..], values, variances, range].iter().all(|all| all.iter().all(|x| x.is_finite()));
         let fits = values.len() == thresholds.len() + 1 && variances.len() == values.len();
@@ -203,9 +203,9 @@ fn short_decimal_between(low: f64, high: f64) -> f64 {
 pub struct NumberBlend {
     /// The thresholds and bin values.
     #[serde(flatten)]
-    pub scale: NumberScale,
+    pub discretizer: NumberDiscretizer,
     /// Calibrated probabilities of exceeding each threshold.
-    pub blend: LabelBlend,
+    pub blend: BinaryBlend,
     /// The half-width of the 90 % interval, in units of the predicted standard deviation plus `floor`. `None` if there
     /// were too few held-out rows, in which case the interval is the whole range.
     pub(crate) margin: Option<f64>,
@@ -246,9 +246,9 @@ const FOLDS: usize = 5;
 
 impl NumberBlend {
     /// Uses the network alone, without scaling.
-    pub fn network_only(scale: NumberScale) -> NumberBlend {
-        let blend = LabelBlend::network_only(scale.thresholds.len());
-        NumberBlend { scale, blend, margin: None, floor: 0.0 }
+    pub fn network_only(discretizer: NumberDiscretizer) -> NumberBlend {
+        let blend = BinaryBlend::network_only(discretizer.thresholds.len());
+        NumberBlend { discretizer, blend, margin: None, floor: 0.0 }
     }
 
     /// Fits the blend and the margin on rows of log-odds with their numbers. The margin is chosen by cross-conformal
@@ -259,32 +259,33 @@ impl NumberBlend {
     /// Also returns, for each row, the confidence in the nearest level and whether it is right, from a blend of the other
     /// rows.
     pub fn fit(
-        scale: &NumberScale,
-        attention: &[Vec<f32>],
+        discretizer: &NumberDiscretizer,
+        network: &[Vec<f32>],
         ngrams: &[Vec<f32>],
         (truth, weights): (&[NumberLabel], Option<&[f32]>),
     ) -> (NumberBlend, Vec<(f32, bool)>) {
-        let spread = scale.mean_and_deviation(&vec![1.0 / scale.values.len().max(1) as f64; scale.values.len()])[1];
+        let spread = discretizer
+            .mean_and_deviation(&vec![1.0 / discretizer.values.len().max(1) as f64; discretizer.values.len()])[1];
         let floor = SPREAD_FLOOR * spread;
-        let labels = scale.thresholds.len();
+        let labels = discretizer.thresholds.len();
         let of_rows = |is_in: &dyn Fn(usize) -> bool| {
             let rows: Vec<usize> = (0..truth.len()).filter(|&row| is_in(row)).collect();
             let pick = |all: &[Vec<f32>]| rows.iter().filter_map(|&row| all.get(row).cloned()).collect::<Vec<_>>();
             let sets: Vec<Vec<u32>> = rows.iter().map(|&row| truth[row].above.clone()).collect();
             let weights: Option<Vec<f32>> = weights.map(|weights| rows.iter().map(|&row| weights[row]).collect());
-            let blend = LabelBlend::fit(&pick(attention), &pick(ngrams), &sets, weights.as_deref(), labels);
+            let blend = BinaryBlend::fit(&pick(network), &pick(ngrams), &sets, weights.as_deref(), labels);
             // Label thresholds do not matter for numbers.
-            let blend = LabelBlend { thresholds: vec![0.5; labels], ..blend };
-            NumberBlend { scale: scale.clone(), blend, margin: None, floor }
+            let blend = BinaryBlend { thresholds: vec![0.5; labels], ..blend };
+            NumberBlend { discretizer: discretizer.clone(), blend, margin: None, floor }
         };
         let (mut residuals, mut sure) = (Vec::with_capacity(truth.len()), Vec::with_capacity(truth.len()));
         for part in 0..FOLDS {
             let others = of_rows(&|row| row % FOLDS != part);
             for row in (part..truth.len()).step_by(FOLDS) {
-                let above = others.blend.probabilities(&attention[row], ngrams.get(row).map(Vec::as_slice));
+                let above = others.blend.probabilities(&network[row], ngrams.get(row).map(Vec::as_slice));
                 let [score, spread] = others.center_and_spread(&above);
                 residuals.push((truth[row].number - score).abs() / spread.max(f64::MIN_POSITIVE));
-                sure.push((others.confidence(&above), scale.is_nearest_level(score, truth[row].number)));
+                sure.push((others.confidence(&above), discretizer.is_nearest_level(score, truth[row].number)));
             }
         }
         (NumberBlend { margin: conformal_margin(residuals), ..of_rows(&|_| true) }, sure)
@@ -298,33 +299,33 @@ impl NumberBlend {
     /// The confidence in the level nearest to the predicted number: the probability of its bin.
     pub(crate) fn confidence(&self, above: &[f32]) -> f32 {
         let [score, _] = self.center_and_spread(above);
-        self.scale.bin_probabilities(above)[self.scale.nearest_level(score)] as f32
+        self.discretizer.bin_probabilities(above)[self.discretizer.nearest_level(score)] as f32
     }
 
     /// Returns the predicted number, and the spread that scales its interval.
     fn center_and_spread(&self, above: &[f32]) -> [f64; 2] {
-        let bins = self.scale.bin_probabilities(above);
-        let [_, deviation] = self.scale.mean_and_deviation(&bins);
-        [self.scale.median(&bins), deviation + self.floor]
+        let bins = self.discretizer.bin_probabilities(above);
+        let [_, deviation] = self.discretizer.mean_and_deviation(&bins);
+        [self.discretizer.median(&bins), deviation + self.floor]
     }
 
     /// Returns the number and its interval, from the probabilities of exceeding each threshold.
     pub fn estimate(&self, above: &[f32]) -> Estimate {
         let [score, spread] = self.center_and_spread(above);
-        let [least, most] = self.scale.range;
+        let [least, most] = self.discretizer.range;
         let half = self.margin.map_or(f64::INFINITY, |margin| margin * spread);
         Estimate { score, low: (score - half).max(least).min(score), high: (score + half).min(most).max(score) }
     }
 
     /// Checks the values for this number of labels.
     pub(crate) fn check(&self, labels: usize) -> Result<(), String> {
-        self.scale.check()?;
+        self.discretizer.check()?;
         self.blend.check(labels)?;
-        if self.scale.thresholds.len() != labels {
+        if self.discretizer.thresholds.len() != labels {
             return Err(tr!(
                 "problem: expected {labels} thresholds, one for each label, found {}",
                 "problem: ラベルと同じ {labels} 個の thresholds が必要ですが、{} 個です",
-                self.scale.thresholds.len()
+                self.discretizer.thresholds.len()
             ));
         }
         let numbers = [self.floor, self.margin.unwrap_or_default()];
@@ -354,33 +355,33 @@ mod tests {
     #[test]
     fn few_numbers_are_levels_and_many_share_bins_of_equal_size() {
         let stars: Vec<f64> = (0..100).map(|i| f64::from(i % 5 + 1)).collect();
-        let scale = NumberScale::fit(&stars);
+        let discretizer = NumberDiscretizer::fit(&stars);
         assert_eq!(
-            (&scale.thresholds[..], &scale.values[..]),
+            (&discretizer.thresholds[..], &discretizer.values[..]),
             (&[1.5, 2.5, 3.5, 4.5][..], &[1.0, 2.0, 3.0, 4.0, 5.0][..])
         );
-        assert!(scale.has_levels() && scale.range == [1.0, 5.0]);
-        assert_eq!(scale.threshold_labels()[0], "> 1.5");
-        assert_eq!(scale.label(3.0).above, [0, 1]);
-        assert_eq!((scale.nearest_level(2.4), scale.nearest_level(9.0)), (1, 4));
+        assert!(discretizer.has_levels() && discretizer.range == [1.0, 5.0]);
+        assert_eq!(discretizer.threshold_labels()[0], "> 1.5");
+        assert_eq!(discretizer.label(3.0).above, [0, 1]);
+        assert_eq!((discretizer.nearest_level(2.4), discretizer.nearest_level(9.0)), (1, 4));
 
         let prices: Vec<f64> = (0..1000).map(|i| f64::from(i * i) * 0.01).collect();
-        let scale = NumberScale::fit(&prices);
-        assert_eq!((scale.values.len(), scale.has_levels()), (MAX_BINS, false));
+        let discretizer = NumberDiscretizer::fit(&prices);
+        assert_eq!((discretizer.values.len(), discretizer.has_levels()), (MAX_BINS, false));
         let mut rows = vec![0; MAX_BINS];
-        prices.iter().for_each(|&x| rows[scale.bin(x)] += 1);
+        prices.iter().for_each(|&x| rows[discretizer.bin(x)] += 1);
         assert!(rows.iter().all(|n| (49..=51).contains(n)), "{rows:?}");
-        scale.check().unwrap();
+        discretizer.check().unwrap();
         // Decimals are levels too, even if no sum of equal ones is exact.
         let tenths: Vec<f64> = (0..3000).map(|i| f64::from(i % 3 + 1) / 10.0).collect();
-        let scale = NumberScale::fit(&tenths);
-        assert!(scale.has_levels() && scale.values == [0.1, 0.2, 0.3], "{scale:?}");
+        let discretizer = NumberDiscretizer::fit(&tenths);
+        assert!(discretizer.has_levels() && discretizer.values == [0.1, 0.2, 0.3], "{discretizer:?}");
         // A number shared by nearly all rows is a bin, and no bin is empty.
         let mut zeros = vec![0.0; 900];
         zeros.extend((1..=100).map(f64::from));
-        let scale = NumberScale::fit(&zeros);
-        assert!(scale.thresholds[0] > 0.0 && scale.values[0] == 0.0, "{scale:?}");
-        scale.check().unwrap();
+        let discretizer = NumberDiscretizer::fit(&zeros);
+        assert!(discretizer.thresholds[0] > 0.0 && discretizer.values[0] == 0.0, "{discretizer:?}");
+        discretizer.check().unwrap();
     }
 
     #[test]
@@ -396,44 +397,44 @@ mod tests {
 
     #[test]
     fn centers_follow_from_the_distribution() {
-        let scale = NumberScale::fit(&[1.0, 2.0, 3.0]);
+        let discretizer = NumberDiscretizer::fit(&[1.0, 2.0, 3.0]);
         // All probability at 2, or half on each side.
-        let bins = scale.bin_probabilities(&[1.0, 0.0]);
+        let bins = discretizer.bin_probabilities(&[1.0, 0.0]);
         assert_eq!(
-            (&bins[..], scale.mean_and_deviation(&bins), scale.median(&bins)),
+            (&bins[..], discretizer.mean_and_deviation(&bins), discretizer.median(&bins)),
             (&[0.0, 1.0, 0.0][..], [2.0, 0.0], 2.0)
         );
-        let bins = scale.bin_probabilities(&[0.5, 0.5]);
-        let [mean, deviation] = scale.mean_and_deviation(&bins);
-        assert_eq!((mean, scale.median(&bins)), (2.0, 2.0));
+        let bins = discretizer.bin_probabilities(&[0.5, 0.5]);
+        let [mean, deviation] = discretizer.mean_and_deviation(&bins);
+        assert_eq!((mean, discretizer.median(&bins)), (2.0, 2.0));
         assert!((deviation - 1.0).abs() < 1e-12);
         // Contradictory probabilities are rearranged.
-        assert_eq!(scale.bin_probabilities(&[0.2, 0.6]), scale.bin_probabilities(&[0.6, 0.2]));
+        assert_eq!(discretizer.bin_probabilities(&[0.2, 0.6]), discretizer.bin_probabilities(&[0.6, 0.2]));
         // The center rises with each probability.
         let medians: Vec<f64> =
-            (0..=20).map(|i| scale.median(&scale.bin_probabilities(&[i as f32 / 20.0, 0.0]))).collect();
+            (0..=20).map(|i| discretizer.median(&discretizer.bin_probabilities(&[i as f32 / 20.0, 0.0]))).collect();
         assert!(medians.is_sorted() && medians[0] == 1.0 && medians[20] == 2.0 && medians[9] < medians[10]);
     }
 
     /// Log-odds for a number that is `z` plus noise, with the number.
-    fn rows(scale: &NumberScale, n: usize, stream: u64) -> (Vec<Vec<f32>>, Vec<NumberLabel>) {
+    fn rows(discretizer: &NumberDiscretizer, n: usize, stream: u64) -> (Vec<Vec<f32>>, Vec<NumberLabel>) {
         let random = Philox::new(1, stream);
         let row = |i: usize| {
             let z = 2.0 * random.normal(2 * i as u64) + 3.0;
             let number = f64::from(z + random.normal(2 * i as u64 + 1)).round().clamp(1.0, 5.0);
             // The logistic distribution nearest to this normal distribution.
-            (scale.thresholds.iter().map(|&t| 1.7 * (z - t as f32)).collect(), scale.label(number))
+            (discretizer.thresholds.iter().map(|&t| 1.7 * (z - t as f32)).collect(), discretizer.label(number))
         };
         (0..n).map(row).unzip()
     }
 
     #[test]
     fn intervals_reach_their_coverage() {
-        let scale = NumberScale::fit(&[1.0, 2.0, 3.0, 4.0, 5.0]);
-        let (z, truth) = rows(&scale, 1000, 1);
-        let blend = NumberBlend::fit(&scale, &z, &[], (&truth, None)).0;
+        let discretizer = NumberDiscretizer::fit(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        let (z, truth) = rows(&discretizer, 1000, 1);
+        let blend = NumberBlend::fit(&discretizer, &z, &[], (&truth, None)).0;
         blend.check(4).unwrap();
-        let (z, truth) = rows(&scale, 10_000, 2);
+        let (z, truth) = rows(&discretizer, 10_000, 2);
         let estimates: Vec<Estimate> = z.iter().map(|z| blend.estimate(&blend.blend.probabilities(z, None))).collect();
         let held = estimates.iter().zip(&truth).filter(|(e, y)| e.low <= y.number && y.number <= e.high).count();
         assert!((8_800..=9_300).contains(&held), "{held}");
@@ -441,7 +442,7 @@ mod tests {
             assert!(1.0 <= *low && low <= score && score <= high && *high <= 5.0, "{low} {score} {high}");
         }
         // Too few rows for a guarantee: the whole range.
-        let few = NumberBlend::fit(&scale, &z[..8], &[], (&truth[..8], None)).0;
+        let few = NumberBlend::fit(&discretizer, &z[..8], &[], (&truth[..8], None)).0;
         assert_eq!(few.margin, None);
         let estimate = few.estimate(&few.blend.probabilities(&z[0], None));
         assert_eq!([estimate.low, estimate.high], [1.0, 5.0]);
@@ -450,17 +451,20 @@ mod tests {
     /// Answers above a confidence threshold chosen on other rows reach the guaranteed accuracy.
     #[test]
     fn guarantees_hold_for_levels() {
-        let scale = NumberScale::fit(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        let discretizer = NumberDiscretizer::fit(&[1.0, 2.0, 3.0, 4.0, 5.0]);
         let (mut kept, mut answered, runs) = (0, 0, 100);
         for run in 0..runs {
-            let (z, truth) = rows(&scale, 500, 1_000 + run);
-            let (blend, sure) = NumberBlend::fit(&scale, &z, &[], (&truth, None));
-            assert_eq!((sure.len(), blend.margin), (500, NumberBlend::fit(&scale, &z, &[], (&truth, None)).0.margin));
+            let (z, truth) = rows(&discretizer, 500, 1_000 + run);
+            let (blend, sure) = NumberBlend::fit(&discretizer, &z, &[], (&truth, None));
+            assert_eq!(
+                (sure.len(), blend.margin),
+                (500, NumberBlend::fit(&discretizer, &z, &[], (&truth, None)).0.margin)
+            );
             let step = crate::AbstentionCalibration::fit(&sure, &[]).threshold_for(0.8).unwrap();
-            let (z, truth) = rows(&scale, 4_000, 10_000 + run);
+            let (z, truth) = rows(&discretizer, 4_000, 10_000 + run);
             let of_row = |(z, y): (&Vec<f32>, &NumberLabel)| {
                 let above = blend.blend.probabilities(z, None);
-                let is_right = scale.is_nearest_level(blend.estimate(&above).score, y.number);
+                let is_right = discretizer.is_nearest_level(blend.estimate(&above).score, y.number);
                 (blend.confidence(&above) >= step.confidence).then_some(is_right)
             };
             let outcomes: Vec<bool> = z.iter().zip(&truth).filter_map(of_row).collect();
@@ -474,23 +478,23 @@ mod tests {
 
     #[test]
     fn the_confidence_of_the_nearest_level_is_its_bin_probability() {
-        let blend = NumberBlend::network_only(NumberScale::fit(&[1.0, 2.0, 3.0]));
+        let blend = NumberBlend::network_only(NumberDiscretizer::fit(&[1.0, 2.0, 3.0]));
         // 2 with 0.6, 1 with 0.3 and 3 with 0.1.
         assert!((blend.confidence(&[0.7, 0.1]) - 0.6).abs() < 1e-6);
         assert!(
-            blend.scale.is_nearest_level(2.4, 2.0)
-                && !blend.scale.is_nearest_level(2.6, 2.0)
-                && !blend.scale.is_nearest_level(2.4, 2.4)
+            blend.discretizer.is_nearest_level(2.4, 2.0)
+                && !blend.discretizer.is_nearest_level(2.6, 2.0)
+                && !blend.discretizer.is_nearest_level(2.4, 2.4)
         );
     }
 
     #[test]
     fn rows_are_evaluated_by_a_blend_of_other_rows() {
-        let scale = NumberScale::fit(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        let discretizer = NumberDiscretizer::fit(&[1.0, 2.0, 3.0, 4.0, 5.0]);
         let (mut held_out, mut in_sample) = (0.0, 0.0);
         for stream in 0..40 {
-            let (z, truth) = rows(&scale, 20, 100 + stream);
-            let blend = NumberBlend::fit(&scale, &z, &[], (&truth, None)).0;
+            let (z, truth) = rows(&discretizer, 20, 100 + stream);
+            let blend = NumberBlend::fit(&discretizer, &z, &[], (&truth, None)).0;
             let residual = |(z, y): (&Vec<f32>, &NumberLabel)| {
                 let [score, spread] = blend.center_and_spread(&blend.blend.probabilities(z, None));
                 (y.number - score).abs() / spread
@@ -513,13 +517,13 @@ mod tests {
 
     #[test]
     fn damaged_scales_are_rejected() {
-        let good = NumberBlend::network_only(NumberScale::fit(&[1.0, 2.0, 3.0]));
+        let good = NumberBlend::network_only(NumberDiscretizer::fit(&[1.0, 2.0, 3.0]));
         good.check(2).unwrap();
         assert!(good.check(3).is_err());
         let broken: [&dyn Fn(&mut NumberBlend); 5] = [
-            &|b| b.scale.thresholds.swap(0, 1),
-            &|b| b.scale.values[1] = f64::NAN,
-            &|b| b.scale.variances.truncate(2),
+            &|b| b.discretizer.thresholds.swap(0, 1),
+            &|b| b.discretizer.values[1] = f64::NAN,
+            &|b| b.discretizer.variances.truncate(2),
             &|b| b.margin = Some(-1.0),
             &|b| b.blend.offsets.clear(),
         ];

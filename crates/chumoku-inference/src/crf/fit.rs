@@ -63,14 +63,14 @@ impl Corpus {
         hashes.sort_unstable();
         let mut corpus = Corpus { tags, hashes, features: Vec::new(), labels: Vec::new() };
         for sentence in sentences {
-            corpus.features.push(corpus.feature_numbers(&sentence.features));
+            corpus.features.push(corpus.feature_ids(&sentence.features));
             corpus.labels.push(sentence.labels);
         }
         corpus
     }
 
     /// Returns the feature indices of each unit. Unknown features are skipped.
-    pub fn feature_numbers(&self, seen: &[Vec<u64>]) -> Vec<Vec<u32>> {
+    pub fn feature_ids(&self, seen: &[Vec<u64>]) -> Vec<Vec<u32>> {
         let find = |hash: &u64| self.hashes.binary_search(hash).ok().map(|at| at as u32);
         seen.iter().map(|seen| seen.iter().filter_map(find).collect()).collect()
     }
@@ -229,11 +229,11 @@ mod tests {
         let later = (0..9).map(|_| fit.train_epoch().unwrap()).last().unwrap();
         assert!(later < 0.1 * first, "{first} {later}");
         assert_eq!(
-            fit.decode(&corpus.feature_numbers(&[vec![9], vec![7], vec![8], vec![8], vec![9], vec![7]])),
+            fit.decode(&corpus.feature_ids(&[vec![9], vec![7], vec![8], vec![8], vec![9], vec![7]])),
             [0, 1, 2, 2, 0, 1]
         );
         // An inside label needs a beginning before it.
-        assert_ne!(fit.decode(&corpus.feature_numbers(&[vec![8]])), [2]);
+        assert_ne!(fit.decode(&corpus.feature_ids(&[vec![8]])), [2]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::label_probability::LabelProbability;
 use super::logit_lens::{END_NAME, START_NAME, answer_probabilities};
 use super::patching::{AnswerPosition, DecoderPatching, Patching};
 use super::required_text::{empty_text_error, is_empty, require_text};
+use crate::characters::CharacterOffsets;
 use crate::models::{ResidualReader, ResidualRecording, TaggedUnits};
 use crate::nn::Offsets;
 use crate::row::{AsRow, RowRef};
@@ -400,7 +401,7 @@ impl TextTagger {
         let pairs: Vec<[usize; 2]> = (0..units[0].tokens.len()).filter_map(counterpart).collect();
         let compared_word = match character {
             Some(character) => {
-                let byte = text.char_indices().nth(character).map_or(text.len(), |(byte, _)| byte);
+                let byte = CharacterOffsets::new(text).byte(character);
                 pairs.iter().find(|[word, _]| words[0][shown.start + word].contains(&byte))
             }
             None => {

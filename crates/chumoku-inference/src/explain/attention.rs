@@ -224,7 +224,7 @@ impl TextClassifier {
         let mut of_text = self.tokenizer.encode(text)?.ids;
         let frame = self.tokenizer.special_tokens();
         let cut = Truncation::of(self.config.max_tokens(), of_text.len() + frame.len(), false);
-        of_text.truncate(self.framing().window_size());
+        of_text.truncate(self.input_template().window_size());
         let ids = frame.wrap(&of_text);
         let label = RecordedInput {
             location: HeadLocation { attention: AttentionKind::SelfAttention, layer, head: place.head },
@@ -332,7 +332,7 @@ impl TextEmbedder {
         self.check_layers()?;
         let encoder = &self.model().config().encoder;
         let layer = place.resolve_layer([encoder.num_layers, encoder.num_heads])?;
-        let encoding = self.tokenizer().encode(&self.preprocess_with_default_prompt(text)?, self.limit())?;
+        let encoding = self.tokenizer().encode(&self.preprocess_with_default_prompt(text)?, self.max_tokens())?;
         let label = RecordedInput {
             location: HeadLocation { attention: AttentionKind::SelfAttention, layer, head: place.head },
             source: text.into(),

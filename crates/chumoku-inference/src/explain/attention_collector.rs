@@ -177,7 +177,7 @@ pub fn word_weights(weights: &Array2<f64>, words: [&[Range<usize>]; 2]) -> Vec<f
 pub(super) mod tests {
     use super::*;
     use crate::models::{LanguageModel, LanguageModelConfig};
-    use crate::nn::{AttentionOptions, EncoderConfig, InputEmbeddingsOptions, LayerOptions, NormOrder, PositionKind};
+    use crate::nn::{AttentionOptions, EncoderConfig, InputEmbeddingsOptions, PositionKind};
     use crate::params::Params;
     use crate::text::{NormalizationForm, TokenizationUnit, TokenizerConfig};
     use ndarray::array;
@@ -201,19 +201,7 @@ pub(super) mod tests {
         attention: AttentionOptions,
         (seed, size): (u64, f32),
     ) -> (LanguageModel, Params<f32>) {
-        let encoder = EncoderConfig {
-            num_layers: 2,
-            d_model: 16,
-            num_heads: 4,
-            d_ff: 24,
-            activation: "gelu".into(),
-            norm_order: NormOrder::Pre,
-            dropout: 0.0,
-            attention_dropout: 0.0,
-            causal: true,
-            attention,
-            options: LayerOptions::default(),
-        };
+        let encoder = EncoderConfig { causal: true, attention, ..EncoderConfig::new(2, 16, 4, 24) };
         let config = LanguageModelConfig {
             vocab_size: 11,
             encoder,

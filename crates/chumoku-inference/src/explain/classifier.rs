@@ -43,23 +43,23 @@ fn ensemble_members(
     // Contributions to the log-odds of the predicted class against the next most probable one, or of a label against
     // its absence. They sum to the contribution of the ensemble.
     let order = whole.ranked();
-    let members = [&whole.attention, ngrams];
+    let members = [&whole.network, ngrams];
     let (weights, moved) = match problem.binary_blend() {
         None => {
             let next = order.iter().copied().find(|other| *other != class);
             let moved = |log_p: &Vec<f32>| next.map_or(0.0, |next| log_p[class] - log_p[next]);
-            ([blend.attention, blend.ngrams], members.map(moved))
+            ([blend.network, blend.ngrams], members.map(moved))
         }
         Some(blend) => {
             let moved = |log_p: &Vec<f32>| log_odds(f64::from(log_p[class]).exp()) as f32;
-            ([blend.attention, blend.ngrams], members.map(moved))
+            ([blend.network, blend.ngrams], members.map(moved))
         }
     };
     let [of_attention, of_ngrams] = [weights[0] * moved[0], weights[1] * moved[1]];
     Some(EnsembleMembers {
-        attention: ranked(&exp(&whole.attention)),
+        network: ranked(&exp(&whole.network)),
         ngrams: ranked(&exp(ngrams)),
-        attention_weight: weights[0] / (weights[0] + weights[1]).max(f32::MIN_POSITIVE),
+        network_weight: weights[0] / (weights[0] + weights[1]).max(f32::MIN_POSITIVE),
         ngram_share: of_ngrams.abs() / (of_attention.abs() + of_ngrams.abs()).max(f32::MIN_POSITIVE),
         against: [of_attention < 0.0, of_ngrams < 0.0],
     })
@@ -212,7 +212,7 @@ impl TextClassifier {
                     layer,
                     head,
                     label: labels[predicted(prediction.network_class())].clone(),
-                    probabilities: order.iter().map(|&class| prediction.attention[class].exp()).collect(),
+                    probabilities: order.iter().map(|&class| prediction.network[class].exp()).collect(),
                     whole: Some(of_whole),
                     similarity: None,
                 },
@@ -233,7 +233,7 @@ impl TextClassifier {
             label: labels[class].clone(),
             similarity: None,
             number: self.config.target.estimate(&whole),
-            levels: super::explanation::level_probabilities(self.config.tree(), &whole.probabilities, class),
+            levels: super::explanation::level_probabilities(self.config.class_hierarchy(), &whole.probabilities, class),
             exclusive: self.config.target.is_one_class(),
             parts: ensemble_members(&whole, self.config.blend, (&self.config.target, class), ranked),
             probabilities,
@@ -281,7 +281,7 @@ impl TextClassifier {
         let has_halves = prediction.ngrams.is_some();
         let both = |prediction: &Prediction| {
             let of_whole = log_odds(prediction.probabilities[class].into());
-            [if has_halves { log_odds(f64::from(prediction.attention[class]).exp()) } else { of_whole }, of_whole]
+            [if has_halves { log_odds(f64::from(prediction.network[class]).exp()) } else { of_whole }, of_whole]
         };
         let with = both(&prediction);
         let (effects, integral) = match method {
@@ -313,8 +313,8 @@ impl TextClassifier {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Vec<Prediction>> {
         let ids = self.tokenizer.encode(row)?.ids;
-        let windows = windows(ids.len(), self.framing().window_size());
-        let read = |rows: &[Vec<u32>]| parallel_batches::logits(&self.model, &self.params, self.framing(), rows);
+        let windows = windows(ids.len(), self.input_template().window_size());
+        let read = |rows: &[Vec<u32>]| parallel_batches::logits(&self.model, &self.params, self.input_template(), rows);
         let of_windows = match windows.len() {
             1 => None,
             _ => Some(read(&windows.iter().map(|window| ids[window.clone()].to_vec()).collect::<Vec<_>>())?),
@@ -379,7 +379,7 @@ mod tests {
         let of = |network: [f32; 2], ngrams: [f32; 2]| {
             let whole = Prediction {
                 probabilities: vec![0.6, 0.4],
-                attention: logs(network),
+                network: logs(network),
                 ngrams: Some(logs(ngrams)),
                 windows: 1,
                 answer: None,
@@ -388,14 +388,14 @@ mod tests {
                 let named = |(label, &probability): (&str, &f32)| LabelProbability { label: label.into(), probability };
                 ["a", "b"].into_iter().zip(p).map(named).collect()
             };
-            ensemble_members(&whole, Blend { attention: 3.0, ngrams: 1.0 }, (&PredictionTarget::OneClass, 0), ranked)
+            ensemble_members(&whole, Blend { network: 3.0, ngrams: 1.0 }, (&PredictionTarget::OneClass, 0), ranked)
                 .unwrap()
         };
         // The network opposes the class with 3 · ln 2, and the n-gram model supports it with ln 32.
         let found = of([1.0 / 3.0, 2.0 / 3.0], [32.0 / 33.0, 1.0 / 33.0]);
-        assert_eq!((found.against, found.attention_weight), ([true, false], 0.75));
+        assert_eq!((found.against, found.network_weight), ([true, false], 0.75));
         assert!((found.ngram_share - 5.0 / 8.0).abs() < 1e-5, "{}", found.ngram_share);
-        assert!((found.attention[0].probability - 1.0 / 3.0).abs() < 1e-6, "{:?}", found.attention);
+        assert!((found.network[0].probability - 1.0 / 3.0).abs() < 1e-6, "{:?}", found.network);
         let found = of([2.0 / 3.0, 1.0 / 3.0], [1.0 / 3.0, 2.0 / 3.0]);
         assert_eq!(found.against, [false, true]);
         assert!((found.ngram_share - 0.25).abs() < 1e-5, "{}", found.ngram_share);

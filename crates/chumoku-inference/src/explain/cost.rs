@@ -313,7 +313,7 @@ impl TextEmbedder {
     /// # Errors
     /// If the text cannot be tokenized.
     pub fn explain_cost(&self, text: &str) -> Result<ExplainCost> {
-        let tokens = self.tokenizer().encode(&self.preprocess_with_default_prompt(text)?, self.limit())?.ids.len();
+        let tokens = self.tokenizer().encode(&self.preprocess_with_default_prompt(text)?, self.max_tokens())?.ids.len();
         let encoder = &self.model().config().encoder;
         let [layers, heads, width] = [encoder.num_layers, encoder.num_heads, encoder.d_model];
         // A word has at least one token.
@@ -427,7 +427,7 @@ impl TextTagger {
 mod tests {
     use super::*;
     use crate::models::{Translator, TranslatorOptions};
-    use crate::nn::{AttentionOptions, EncoderConfig, LayerOptions, NormOrder, PositionKind};
+    use crate::nn::{EncoderConfig, PositionKind};
     use crate::params::Params;
     use crate::text::{NormalizationForm, TextTokenizer, TokenizationUnit, TokenizerConfig};
     use crate::text_models::translator::{TextTranslatorConfig, Tokenizers, TranslateOptions};
@@ -443,19 +443,7 @@ mod tests {
             unit: TokenizationUnit::Characters,
         };
         let tokenizer = TextTokenizer::train(&["abcdefgh"], &config).unwrap();
-        let encoder = EncoderConfig {
-            num_layers: 3,
-            d_model: 16,
-            num_heads: 2,
-            d_ff: 24,
-            activation: "gelu".into(),
-            norm_order: NormOrder::Pre,
-            dropout: 0.0,
-            attention_dropout: 0.0,
-            causal: false,
-            attention: AttentionOptions::default(),
-            options: LayerOptions::default(),
-        };
+        let encoder = EncoderConfig::new(3, 16, 2, 24);
         let model = TranslatorConfig {
             source_vocab_size: tokenizer.vocab_size(),
             target_vocab_size: tokenizer.vocab_size(),

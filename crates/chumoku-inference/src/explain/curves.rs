@@ -144,7 +144,7 @@ impl TextClassifier {
                 texts.push(row_with_words(row, words, |i| rank[i] < step || rank[i] == usize::MAX));
             }
         }
-        let p: Vec<f32> = self.predict(&texts)?.iter().map(|prediction| prediction.attention[class].exp()).collect();
+        let p: Vec<f32> = self.predict(&texts)?.iter().map(|prediction| prediction.network[class].exp()).collect();
         let (ends, mut between) = p.split_at(2);
         let of_order = |WordOrder { name, orders }: WordOrder| {
             // Sums use f64, so that the mean of equal values is exact.

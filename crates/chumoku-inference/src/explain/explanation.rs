@@ -202,11 +202,13 @@ pub(super) fn level_probabilities(
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EnsembleMembers {
     /// Probabilities of the network.
-    pub attention: Vec<LabelProbability>,
+    #[serde(rename = "attention")]
+    pub network: Vec<LabelProbability>,
     /// Probabilities of the n-gram model.
     pub ngrams: Vec<LabelProbability>,
     /// The network's share of the sum of both weights, 0 to 1. It is the same for every text.
-    pub attention_weight: f32,
+    #[serde(rename = "attention_weight")]
+    pub network_weight: f32,
     /// The n-gram model's share in this decision, 0 to 1. A member's contribution is its weight times its log-odds of
     /// the predicted class against the next most probable one. The share compares the absolute contributions.
     #[serde(default)]
@@ -339,7 +341,7 @@ impl Explanation {
     /// Returns the network's own probability of a class. For ensembles, this differs from the prediction.
     #[must_use]
     pub fn network_probability(&self, label: &str) -> Option<f32> {
-        let own = self.parts.as_ref().map_or(&self.probabilities, |parts| &parts.attention);
+        let own = self.parts.as_ref().map_or(&self.probabilities, |parts| &parts.network);
         own.iter().find(|p| p.label == label).map(|p| p.probability)
     }
 
@@ -626,7 +628,7 @@ impl Explanation {
             }
         }
         let parts = self.parts.iter();
-        let all = self.probabilities.iter().chain(parts.flat_map(|parts| parts.attention.iter().chain(&parts.ngrams)));
+        let all = self.probabilities.iter().chain(parts.flat_map(|parts| parts.network.iter().chain(&parts.ngrams)));
         for LabelProbability { label, probability } in all {
             // This form also rejects NaN, which is in no range.
             if !(0.0..=1.001).contains(probability) {

@@ -114,9 +114,9 @@ impl TextClassifier {
         let whole = self.predict(&[text])?.remove(0);
         let class = self.config.target.class_to_explain(&whole);
         let odds = |log_p: &[f32]| log_odds(f64::from(log_p[class]).exp());
-        let with = odds(&whole.attention);
+        let with = odds(&whole.network);
         let without = self.predict_without_words(text, &words, &mut |_, _| {})?;
-        let left_out = without.iter().map(|without| (with - odds(&without.attention)) as f32);
+        let left_out = without.iter().map(|without| (with - odds(&without.network)) as f32);
         let (of_tokens, integral) = paths.integrate(&encoded.ids, class)?;
         // For a negligible change, even a tiny gap is a large share.
         if let Some(share) = integral.gap_share().filter(|_| integral.gap > NEGLIGIBLE_GAP as f32) {

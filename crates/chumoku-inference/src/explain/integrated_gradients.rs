@@ -135,11 +135,11 @@ impl<'a> PathIntegrator<'a> {
     }
 
     fn windows(&self, ids: &[u32]) -> Result<Vec<PathWindow>> {
-        let framed = self.classifier.framing();
+        let template = self.classifier.input_template();
         let between = self.classifier.tokenizer.pair_separator();
-        let before = framed.frame.prefix.len();
-        let each = windows(ids.len(), framed.window_size()).into_iter().map(|tokens| {
-            let framed = framed.frame.wrap(&ids[tokens.clone()]);
+        let before = template.special_tokens.prefix.len();
+        let each = windows(ids.len(), template.window_size()).into_iter().map(|tokens| {
+            let framed = template.special_tokens.wrap(&ids[tokens.clone()]);
             let end = self.classifier.model.token_embeddings(&self.params, &framed)?;
             let mut moved = Array2::zeros(end.dim());
             for (i, mut row) in moved.rows_mut().into_iter().enumerate().skip(before).take(tokens.len()) {
@@ -246,7 +246,7 @@ impl TextPath<'_, '_> {
                 row.zip_mut_with(&found[point].1, |to, &x| *to = (part * x) as f32);
             }
             let dx = model.backward_embedded(params, &offsets, &cache, d_logits.view(), scratch)?;
-            let before = of.framing().frame.prefix.len();
+            let before = of.input_template().special_tokens.prefix.len();
             for (range, &sequence) in offsets.ranges().zip(batch) {
                 let (point, window) = sequences[sequence];
                 for (i, token) in window.tokens.clone().enumerate() {

@@ -5,7 +5,7 @@
 
 use super::residual_norms::{EmbeddedTokens, ResidualNorms};
 use crate::Result;
-use crate::blend::label_blend::sigmoid;
+use crate::blend::binary_blend::sigmoid;
 use crate::models::{ResidualRecording, TranslationBatch};
 use crate::nn::{InputEmbeddingsOptions, Offsets};
 use crate::scoring::argmax;

@@ -2,7 +2,7 @@
 
 use super::attention_collector::AttentionCollector;
 use super::attribution::Attribution;
-use super::classifier::JOINING;
+use super::classifier::{JOINING, log_odds};
 use super::explanation::{Explanation, ExplanationKind, HeadAblation, Truncation, Word, WordPiece};
 use super::inner_steps::InnerSteps;
 use super::label_probability::LabelProbability;
@@ -149,11 +149,8 @@ impl TextGenerator {
         let mut order = sorting::argsort_descending(whole);
         order.truncate(SHOWN_TOKENS);
         let next = order[0];
-        let log_odds = |log_p: &[f32]| {
-            let p = f64::from(log_p[next]).exp().clamp(1e-12, 1.0 - 1e-12);
-            (p / (1.0 - p)).ln()
-        };
-        let scores = log_p[1..].iter().map(|without| (log_odds(whole) - log_odds(without)) as f32);
+        let odds = |log_p: &[f32]| log_odds(f64::from(log_p[next]).exp());
+        let scores = log_p[1..].iter().map(|without| (odds(whole) - odds(without)) as f32);
         let label = |id: usize| self.tokenizer.token(id as u32);
         let likeliest =
             |log_p: &[f32]| (0..log_p.len()).fold(0, |best, id| if log_p[id] > log_p[best] { id } else { best });
@@ -235,7 +232,7 @@ mod tests {
     use super::*;
     use crate::explain::PatchedSite;
     use crate::models::{LanguageModel, LanguageModelConfig};
-    use crate::nn::{AttentionOptions, EncoderConfig, InputEmbeddingsOptions, LayerOptions, NormOrder, PositionKind};
+    use crate::nn::{EncoderConfig, InputEmbeddingsOptions, PositionKind};
     use crate::row::AsRow;
     use crate::text::{NormalizationForm, TextTokenizer, TokenizationUnit, TokenizerConfig};
     use crate::text_models::generator::{TextBoundaries, TextGeneratorConfig};
@@ -250,19 +247,7 @@ mod tests {
             unit: TokenizationUnit::Subwords,
         };
         let tokenizer = TextTokenizer::train(&["ab ab ab cd cd", "q w"], &config).unwrap();
-        let encoder = EncoderConfig {
-            num_layers: 2,
-            d_model: 16,
-            num_heads: 2,
-            d_ff: 24,
-            activation: "gelu".into(),
-            norm_order: NormOrder::Pre,
-            dropout: 0.0,
-            attention_dropout: 0.0,
-            causal: true,
-            attention: AttentionOptions::default(),
-            options: LayerOptions::default(),
-        };
+        let encoder = EncoderConfig { causal: true, ..EncoderConfig::new(2, 16, 2, 24) };
         let config = LanguageModelConfig {
             vocab_size: tokenizer.vocab_size(),
             encoder,

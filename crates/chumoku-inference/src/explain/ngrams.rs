@@ -51,7 +51,7 @@ impl NgramClassifier {
             label: labels[class].clone(),
             similarity: None,
             number: self.config.target.estimate(whole),
-            levels: super::explanation::level_probabilities(self.config.tree(), &whole.probabilities, class),
+            levels: super::explanation::level_probabilities(self.config.class_hierarchy(), &whole.probabilities, class),
             probabilities: whole.ranked().into_iter().map(of_class).collect(),
             exclusive: self.config.target.is_one_class(),
             parts: None,

@@ -216,7 +216,7 @@ impl SiteEffects<'_> {
     /// Returns the layer and head, from 0, that move the answer most toward the other text: of cross-attention if there
     /// is one. `None` if no head moves it there.
     #[must_use]
-    pub fn strongest_head(&self) -> Option<[usize; 2]> {
+    pub(crate) fn strongest_head(&self) -> Option<[usize; 2]> {
         let values = if self.cross_heads.is_empty() { self.heads } else { self.cross_heads };
         let moving = values.iter().enumerate().filter(|(_, x)| x.is_finite() && **x > 0.0);
         let (index, _) = moving.reduce(|best, next| if next.1 > best.1 { next } else { best })?;

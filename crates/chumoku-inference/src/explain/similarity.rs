@@ -39,7 +39,7 @@ impl EncoderText {
         encoded.spans.extend(&whole.spans[of_text.clone()]);
         encoded.word_ids.extend(&whole.word_ids[of_text]);
         let mut spans = word_spans(given, &encoded);
-        let encoding = embedder.tokenizer().encode(given, embedder.limit())?;
+        let encoding = embedder.tokenizer().encode(given, embedder.max_tokens())?;
         let around = special_counts(&encoding);
         let [before, after] = around;
         let read = encoding.ids.len() - before - after;
@@ -62,7 +62,7 @@ impl EncoderText {
         let each = self.spans.iter().map(|word| {
             if self.num_read_tokens() == self.tokens_of_text {
                 let without = format!("{}{}", &given[..word.bytes.start], &given[word.bytes.end..]);
-                return Ok(tokenizer.encode(without.trim(), embedder.limit())?);
+                return Ok(tokenizer.encode(without.trim(), embedder.max_tokens())?);
             }
             let gone = word.tokens.start + self.special_counts[0]
                 ..word.tokens.end.min(self.num_read_tokens()) + self.special_counts[0];
@@ -97,7 +97,7 @@ impl TextEmbedder {
         } else if of.trim().is_empty() {
             return Err(Error::Setting(tr!("the text to compare with is empty", "比べるテキストが空です")));
         }
-        let encoding = self.tokenizer().encode(&self.preprocess_with_default_prompt(of)?, self.limit())?;
+        let encoding = self.tokenizer().encode(&self.preprocess_with_default_prompt(of)?, self.max_tokens())?;
         Ok(self.vectors(self.params(), &[encoding], true)?.row(0).to_owned())
     }
 
@@ -115,7 +115,7 @@ impl TextEmbedder {
             check_head([layer, head], [encoder.num_layers, encoder.num_heads])?;
             self.model().attention(layer).ablate_head(&mut params, head);
         }
-        let encoding = self.tokenizer().encode(&self.preprocess_with_default_prompt(text)?, self.limit())?;
+        let encoding = self.tokenizer().encode(&self.preprocess_with_default_prompt(text)?, self.max_tokens())?;
         Ok(cosine(&self.vectors(&params, &[encoding], true)?.row(0), &against))
     }
 

@@ -10,6 +10,7 @@ use super::tagged_text::{
     AlternativeSpan, ExplainedSpan, FeatureEffect, LabelComparison, MemberSpanScore, NetworkEffect, TaggedText,
     TransitionEffect,
 };
+use crate::characters::CharacterOffsets;
 use crate::crf::{
     FeatureDescription, ForwardBackward, MemberEmissions, TaggerBlend, Transitions, describe_features, viterbi,
     viterbi_allowed,
@@ -42,6 +43,7 @@ type UnitSpan = (Range<usize>, usize);
 struct SpanExplainer<'a> {
     tagger: &'a TextTagger,
     text: &'a str,
+    characters: CharacterOffsets,
     units: &'a [Range<usize>],
     /// The known features of each unit, with their indices.
     known: Vec<Vec<(u32, FeatureDescription)>>,
@@ -134,7 +136,14 @@ impl TextTagger {
                 .collect()
         });
         let known = known.collect();
-        let subject = SpanExplainer { tagger: self, text, units: &units, known, members };
+        let subject = SpanExplainer {
+            tagger: self,
+            text,
+            characters: CharacterOffsets::new(text),
+            units: &units,
+            known,
+            members,
+        };
         let shares = self.blend();
         let transitions = shares.transitions(&self.crf, self.tags());
         let marked = self.tags().decode(&viterbi(&shares.emissions(&subject.members), &transitions));
@@ -177,14 +186,10 @@ impl SpanExplainer<'_> {
         self.units[units.start].start..self.units[units.end - 1].end
     }
 
-    fn character(&self, byte: usize) -> usize {
-        self.text[..byte].chars().count()
-    }
-
     /// Returns the units and kind of the requested span.
     fn resolve_query(&self, query: &SpanQuery, transitions: &Transitions) -> Result<UnitSpan> {
         let (start, end) = (query.start, query.end);
-        let length = self.text.chars().count();
+        let length = self.characters.count();
         let fault = |problem: String| Err(Error::Setting(format!("{start}:{end}: {problem}")));
         if start >= end || end > length {
             return fault(tr!(
@@ -192,8 +197,7 @@ impl SpanExplainer<'_> {
                 "テキストは {length} 文字です。その中の最初の文字（0 から）と最後の次の文字を指定してください"
             ));
         }
-        let byte = |at: usize| self.text.char_indices().nth(at).map_or(self.text.len(), |(byte, _)| byte);
-        let bytes = byte(start)..byte(end);
+        let bytes = self.characters.byte(start)..self.characters.byte(end);
         let covers = |unit: &Range<usize>| unit.start < bytes.end && bytes.start < unit.end;
         let Some(first) = self.units.iter().position(covers) else {
             return fault(tr!("there is no word there", "そこに語はありません"));
@@ -201,7 +205,7 @@ impl SpanExplainer<'_> {
         let range = first..self.units.iter().rposition(covers).unwrap_or(first) + 1;
         if self.bytes(&range) != bytes {
             let whole = self.bytes(&range);
-            let [from, to] = [whole.start, whole.end].map(|at| self.character(at));
+            let [from, to] = [whole.start, whole.end].map(|at| self.characters.character(at));
             return fault(tr!(
                 "expected word boundaries; the words there are {from}:{to}, {}",
                 "語の境界を指定してください。そこにある語は {from}:{to}、{} です",
@@ -325,7 +329,7 @@ impl SpanExplainer<'_> {
                     .then(|| MemberSpanScore { probability: with[member][at], effects: effects(member) })
             };
             let bytes_of_span = self.bytes(&place.0);
-            let [start, end] = [bytes_of_span.start, bytes_of_span.end].map(|at| self.character(at));
+            let [start, end] = [bytes_of_span.start, bytes_of_span.end].map(|at| self.characters.character(at));
             let label = tagger.config.labels[place.1].clone();
             let is_found = marked_places.contains(place);
             Ok(ExplainedSpan {
@@ -405,7 +409,7 @@ impl SpanExplainer<'_> {
                 let effect = of_network * (log_p(y) - log_p(z));
                 network.push(NetworkEffect { word: word(t), label: label.clone(), other: other.clone(), effect });
             }
-            let start = self.character(self.units[t].start);
+            let start = self.characters.character(self.units[t].start);
             for (number, feature) in &self.known[t] {
                 let weights = tagger.crf.feature_weights(*number, labels);
                 let effect = of_crf * (f64::from(weights[y]) - f64::from(weights[z]));
@@ -429,7 +433,7 @@ impl SpanExplainer<'_> {
         let marked = tags.decode(path);
         let instead = tags.decode(other).into_iter().filter(|place| !marked.contains(place)).map(|(range, kind)| {
             let bytes = self.bytes(&range);
-            let [start, end] = [bytes.start, bytes.end].map(|at| self.character(at));
+            let [start, end] = [bytes.start, bytes.end].map(|at| self.characters.character(at));
             let span = Span { start, end, label: tagger.config.labels[kind].clone() };
             AlternativeSpan { span, text: self.text[bytes].to_owned() }
         });

@@ -28,7 +28,8 @@ pub struct AbstentionCalibration {
     /// The number of validation rows.
     pub rows: usize,
     /// The risk–coverage curve, from the most confident hundredth of the rows to all rows.
-    pub steps: Vec<CoveragePoint>,
+    #[serde(rename = "steps")]
+    pub risk_coverage_curve: Vec<CoveragePoint>,
     /// The minimum share of known n-grams. Texts below it are unlike the training data. One validation row in a hundred
     /// lies below it. `None` if there are too few rows.
     pub least_known: Option<f32>,
@@ -92,7 +93,7 @@ impl AbstentionCalibration {
     pub fn fit(rows: &[(f32, bool)], known: &[f32]) -> AbstentionCalibration {
         AbstentionCalibration {
             rows: rows.len(),
-            steps: risk_coverage_curve(rows),
+            risk_coverage_curve: risk_coverage_curve(rows),
             least_known: known_share_threshold(known),
             ..AbstentionCalibration::default()
         }
@@ -156,7 +157,7 @@ impl AbstentionCalibration {
     /// Returns the threshold that answers the most rows and guarantees this accuracy.
     #[must_use]
     pub fn threshold_for(&self, target_accuracy: f64) -> Option<CoveragePoint> {
-        guaranteed_threshold(&self.steps, target_accuracy)
+        guaranteed_threshold(&self.risk_coverage_curve, target_accuracy)
     }
 
     /// Returns a confidence threshold for each level of the class tree. Answers that end at a level are right there
@@ -193,7 +194,7 @@ impl AbstentionCalibration {
             step.confidence.is_finite() && step.wrong <= step.answered && step.answered <= self.rows
         };
         let rises = |steps: &Vec<CoveragePoint>| steps.windows(2).all(|pair| pair[0].answered < pair[1].answered);
-        let mut all = std::iter::once(&self.steps).chain(&self.classes);
+        let mut all = std::iter::once(&self.risk_coverage_curve).chain(&self.classes);
         let is_known = self.least_known.is_none_or(f32::is_finite);
         let depth = self.levels.first().map_or(0, |LevelConfidences(sure, _)| sure.len());
         let is_row = |LevelConfidences(sure, right): &LevelConfidences| {
@@ -408,7 +409,7 @@ mod tests {
         let step = |answered: usize, wrong: usize| CoveragePoint { confidence: 1.0 / answered as f32, answered, wrong };
         let calibration = |steps: &[CoveragePoint]| AbstentionCalibration {
             rows: 300,
-            steps: steps.to_vec(),
+            risk_coverage_curve: steps.to_vec(),
             ..AbstentionCalibration::default()
         };
         // Three hundred rows with four errors would pass if a sequence began there. The first two sequences end at row
@@ -487,10 +488,10 @@ mod tests {
         let good = AbstentionCalibration::fit(&rows(100, 1), &[]);
         good.check().unwrap();
         let mut bad = good.clone();
-        bad.steps[3].wrong = 101;
+        bad.risk_coverage_curve[3].wrong = 101;
         assert!(bad.check().is_err());
         let mut bad = good;
-        bad.steps.swap(0, 1);
+        bad.risk_coverage_curve.swap(0, 1);
         assert!(bad.check().is_err());
     }
 

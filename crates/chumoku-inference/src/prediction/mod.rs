@@ -22,7 +22,7 @@ pub struct Prediction {
     /// Calibrated probabilities of the ensemble, by class number.
     pub probabilities: Vec<f32>,
     /// The log-probabilities of the network alone. Empty without a network.
-    pub attention: Vec<f32>,
+    pub network: Vec<f32>,
     /// The log-probabilities of the n-gram model.
     pub ngrams: Option<Vec<f32>>,
     /// The number of windows in which the text was read.
@@ -55,14 +55,14 @@ impl Prediction {
             let most = (0..log_p.len()).reduce(|best, class| if log_p[class] > log_p[best] { class } else { best })?;
             Some((log_p[most].exp(), most == label))
         };
-        let members = [of_member(&self.attention), self.ngrams.as_deref().and_then(of_member)];
+        let members = [of_member(&self.network), self.ngrams.as_deref().and_then(of_member)];
         let whole = self.confidence_and_correctness(label as u32);
         [Some(whole), members[0], members[1]]
     }
 
     /// Returns the most probable class of the network alone. Ties go to the first class.
     pub fn network_class(&self) -> usize {
-        argmax(&self.attention) as usize
+        argmax(&self.network) as usize
     }
 
     /// Returns the classes by descending probability.

@@ -1,7 +1,7 @@
 //! The prediction target of a model: one class, any number of labels, or a number. Each target computes its answer from
 //! the outputs of both ensemble members.
 
-use crate::blend::label_blend::LabelBlend;
+use crate::blend::binary_blend::BinaryBlend;
 use crate::blend::number::{Estimate, NumberBlend, NumberLabel, rearrange};
 use crate::hierarchy::Hierarchy;
 use crate::lang::wording::{did_you_mean, list_names, quote};
@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum PredictionTarget {
-    /// One of several mutually exclusive classes. [`ModelConfig::blend`](crate::ModelConfig::blend) combines the
+    /// One of several mutually exclusive classes. [`TextClassifierConfig::blend`](crate::TextClassifierConfig::blend) combines the
     /// ensemble members.
     #[default]
     OneClass,
     /// Any number of labels. The blend combines the ensemble members and holds the label thresholds.
-    Labels(LabelBlend),
+    Labels(BinaryBlend),
     /// A number. The blend combines the members' probabilities of exceeding each threshold, and calibrates the
     /// interval.
     Number(NumberBlend),
@@ -33,7 +33,7 @@ impl PredictionTarget {
     }
 
     /// Returns the blend of a multi-label model.
-    pub fn labels(&self) -> Option<&LabelBlend> {
+    pub fn labels(&self) -> Option<&BinaryBlend> {
         match self {
             PredictionTarget::Labels(blend) => Some(blend),
             PredictionTarget::OneClass | PredictionTarget::Number(_) => None,
@@ -49,7 +49,7 @@ impl PredictionTarget {
     }
 
     /// Returns the blend of the members' log-odds, for models whose outputs are independent binary questions.
-    pub fn binary_blend(&self) -> Option<&LabelBlend> {
+    pub fn binary_blend(&self) -> Option<&BinaryBlend> {
         match self {
             PredictionTarget::OneClass => None,
             PredictionTarget::Labels(blend) => Some(blend),
@@ -62,10 +62,10 @@ impl PredictionTarget {
     pub(crate) fn probabilities(
         &self,
         tree: Option<&Hierarchy>,
-        attention: &[f32],
+        network: &[f32],
         ngrams: Option<&[f32]>,
     ) -> Option<Vec<f32>> {
-        let mut probabilities = self.binary_blend()?.probabilities(attention, ngrams);
+        let mut probabilities = self.binary_blend()?.probabilities(network, ngrams);
         if self.number().is_some() {
             rearrange(&mut probabilities);
         }
@@ -142,10 +142,10 @@ impl PredictionTarget {
     /// Returns the confidence of each row, and whether the nearest level is the row's number. Empty unless the numbers
     /// are levels.
     pub fn number_confidences(&self, rows: &Rows<NumberLabel>, predictions: &[Prediction]) -> Vec<(f32, bool)> {
-        let Some(blend) = self.number().filter(|blend| blend.scale.has_levels()) else { return Vec::new() };
+        let Some(blend) = self.number().filter(|blend| blend.discretizer.has_levels()) else { return Vec::new() };
         let of_row = |(p, truth): (&Prediction, &NumberLabel)| {
             let score = blend.estimate(&p.probabilities).score;
-            (blend.confidence(&p.probabilities), blend.scale.is_nearest_level(score, truth.number))
+            (blend.confidence(&p.probabilities), blend.discretizer.is_nearest_level(score, truth.number))
         };
         predictions.iter().zip(&rows.labels).map(of_row).collect()
     }
@@ -182,7 +182,7 @@ impl PredictionTarget {
         let found: Vec<Estimate> = predictions.iter().map(|p| blend.estimate(&p.probabilities)).collect();
         let truth: Vec<f64> = rows.labels.iter().map(|measured| measured.number).collect();
         let predicted: Vec<f64> = found.iter().map(|estimate| estimate.score).collect();
-        let scores = NumberScores::of(&truth, &predicted, Some(&found), &blend.scale, seed);
+        let scores = NumberScores::of(&truth, &predicted, Some(&found), &blend.discretizer, seed);
         Ok((scores, truth.into_iter().zip(predicted).map(|(y, p)| [y, p]).collect()))
     }
 
@@ -190,7 +190,7 @@ impl PredictionTarget {
     ///
     /// # Errors
     /// If the model is not a multi-label model.
-    pub fn require_labels(&self) -> Result<&LabelBlend> {
+    pub fn require_labels(&self) -> Result<&BinaryBlend> {
         self.labels().ok_or_else(|| {
             Error::Setting(tr!(
                 "this is not a multi-label model: evaluate it on a file with the target it was trained on",

@@ -1,6 +1,6 @@
 //! Sequence classifiers: published ones, encoders as the base of fine-tuning, and writing in Hugging Face's format.
 
-use super::config::{FolderConfig, pretrained_encoder};
+use super::config::{FolderConfig, own_settings, pretrained_encoder};
 use super::files;
 use super::sentence_settings::{SentenceSettings, encoder_folder};
 use super::static_vectors::static_vectors;
@@ -46,7 +46,7 @@ pub struct ClassifierOrigin {
 
 /// A classifier read from a folder.
 #[derive(Debug)]
-pub struct ClassifierCheckpoint<Ours> {
+pub(crate) struct PublishedClassifier<Ours> {
     pub(crate) model: Classifier,
     pub(crate) params: Params<f32>,
     pub(crate) tokenizer: TextTokenizer,
@@ -171,7 +171,7 @@ impl ClassifierOrigin {
     }
 }
 
-impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {
+impl<Ours: DeserializeOwned> PublishedClassifier<Ours> {
     /// Reads a folder and validates everything in it.
     ///
     /// # Errors
@@ -180,23 +180,14 @@ impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {
         let (origin, config) = ClassifierOrigin::read(folder)?;
         let labels = labels(folder, &origin)?;
         let is_one_class = origin.config.get("problem_type").and_then(Value::as_str) != Some(MULTI_LABEL);
-        let ours = match origin.config.get(CHUMOKU_KEY) {
-            None => None,
-            Some(ours) => Some(serde_json::from_value(ours.clone()).map_err(|error| {
-                model_file_error(
-                    folder,
-                    CONFIG,
-                    tr!("{CHUMOKU_KEY}: {error}", "{CHUMOKU_KEY} の内容が正しくありません: {error}"),
-                )
-            })?),
-        };
+        let ours = own_settings(folder, &origin.config)?;
         let model = Classifier::new(origin.classifier(labels.len()))
             .map_err(|error| model_file_error(folder, CONFIG, layer_error_message(&error)))?;
         let weights = || WeightFiles::read(folder)?.params(origin.tensor_names(), model.layout(), config.precision());
         let (params, tokenizer) = read_with_tokenizer(folder, model.config().vocab_size, weights)?;
         let tokenizer = TextTokenizer::from_pretrained(tokenizer)?;
         let limit = read_max_tokens(folder, model.config().max_length)?;
-        Ok(ClassifierCheckpoint {
+        Ok(PublishedClassifier {
             model,
             params,
             tokenizer,

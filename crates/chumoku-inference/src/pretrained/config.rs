@@ -2,7 +2,7 @@
 
 use super::files;
 use crate::error::layer_errors::layer_error_message;
-use crate::model_folder::{CONFIG, Snapshot, model_file_error};
+use crate::model_folder::{CHUMOKU_KEY, CONFIG, Snapshot, model_file_error};
 use crate::{Result, tr};
 use chumoku_kernels::Precision;
 use chumoku_nn::pretrained::{
@@ -88,6 +88,20 @@ impl FolderConfig {
             model_file_error(folder, CONFIG, problem)
         })
     }
+}
+
+/// Reads Chumoku's own settings, which models have that it fine-tuned.
+///
+/// # Errors
+/// If they are invalid.
+pub(super) fn own_settings<T: DeserializeOwned>(folder: &Snapshot, config: &Map<String, Value>) -> Result<Option<T>> {
+    let read = |settings: &Value| {
+        serde_json::from_value(settings.clone()).map_err(|error| {
+            let problem = tr!("{CHUMOKU_KEY}: {error}", "{CHUMOKU_KEY} の内容が正しくありません: {error}");
+            model_file_error(folder, CONFIG, problem)
+        })
+    };
+    config.get(CHUMOKU_KEY).map(read).transpose()
 }
 
 /// Returns the encoder that a folder contains.

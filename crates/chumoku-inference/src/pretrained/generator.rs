@@ -3,17 +3,17 @@
 
 use super::chat::ChatTemplate;
 use super::classifier::config_text;
-use super::config::{FolderConfig, pretrained_decoder};
+use super::config::{FolderConfig, own_settings, pretrained_decoder};
 use super::tokenizer::read_tokenizer;
 use super::weights::published_tensors;
 use super::{DecoderCheckpoint, files};
+use crate::Result;
 use crate::model_folder::{
-    CHAT_TEMPLATE, CHUMOKU_KEY, CONFIG, GENERATION, SPECIAL_TOKENS, Snapshot, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS,
-    model_file_error, serialize_tensors,
+    CHAT_TEMPLATE, CONFIG, GENERATION, SPECIAL_TOKENS, Snapshot, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS,
+    serialize_tensors,
 };
 use crate::params::Params;
 use crate::text::TextTokenizer;
-use crate::{Result, tr};
 use chumoku_kernels::Precision;
 use chumoku_nn::pretrained::TensorSource;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 
 /// A language model read from a folder.
 #[derive(Debug)]
-pub struct GeneratorCheckpoint {
+pub(crate) struct PublishedGenerator {
     pub(crate) origin: DecoderOrigin,
     pub(crate) precision: Precision,
     /// True if Chumoku fine-tuned it, on documents that each end with one of `end_tokens`.
@@ -92,12 +92,12 @@ impl TokenIds {
     }
 }
 
-impl GeneratorCheckpoint {
+impl PublishedGenerator {
     /// Reads a folder and validates everything in it.
     ///
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or needs an unsupported feature.
-    pub(crate) fn read(folder: &Snapshot) -> Result<GeneratorCheckpoint> {
+    pub(crate) fn read(folder: &Snapshot) -> Result<PublishedGenerator> {
         let config = FolderConfig::read(folder)?;
         // The small files first: their errors are reported before the large one is read.
         let vocab_size = pretrained_decoder(folder, &config)?.config.vocab_size;
@@ -113,16 +113,7 @@ impl GeneratorCheckpoint {
         let begins = either(known(of_generation.bos_token_id), known(of_model.bos_token_id));
         let first = begins.first().or(ends.first()).copied().unwrap_or(0);
         let values = config.object(folder)?.clone();
-        let ours: Option<OwnSettings> = match values.get(CHUMOKU_KEY) {
-            None => None,
-            Some(ours) => Some(serde_json::from_value(ours.clone()).map_err(|error| {
-                model_file_error(
-                    folder,
-                    CONFIG,
-                    tr!("{CHUMOKU_KEY}: {error}", "{CHUMOKU_KEY} の内容が正しくありません: {error}"),
-                )
-            })?),
-        };
+        let ours: Option<OwnSettings> = own_settings(folder, &values)?;
         let precision = ours.as_ref().map_or(config.precision(), |ours| ours.precision);
         let decoder = DecoderCheckpoint::from_snapshot(folder, Some(precision))?;
         let mut files =
@@ -132,7 +123,7 @@ impl GeneratorCheckpoint {
         }
         let origin = DecoderOrigin { config: values, tensors: decoder.source.tensors.clone(), copied_files: files };
         let is_trained_here = ours.is_some();
-        Ok(GeneratorCheckpoint {
+        Ok(PublishedGenerator {
             origin,
             precision,
             is_fine_tuned: is_trained_here,

@@ -30,8 +30,10 @@ mod weights;
 
 pub use chat::ChatMessage;
 pub(crate) use chat::ChatTemplate;
-pub use classifier::{ClassifierCheckpoint, ClassifierOrigin, FineTuningBase};
-pub use generator::{DecoderOrigin, GeneratorCheckpoint};
+pub(crate) use classifier::PublishedClassifier;
+pub use classifier::{ClassifierOrigin, FineTuningBase};
+pub use generator::DecoderOrigin;
+pub(crate) use generator::PublishedGenerator;
 pub use masked_language_model::{MASK, PAD, masked_model_files};
 pub(crate) use sentence_settings::{DenseProjection, SentenceSettings, encoder_folder};
 pub(crate) use tokenizer::{read_max_tokens, read_tokenizer};

@@ -280,7 +280,7 @@ impl WeightFiles {
             }
         }
         if !missing.is_empty() {
-            let (count, shown) = (missing.len(), list_names(&mut missing));
+            let (count, shown) = (missing.len(), list_first_names(&mut missing));
             let problem = tr!(
                 "{count} tensors of the model that config.json describes are missing: {shown}",
                 "config.json が示すモデルのテンソルが {count} 個ありません: {shown}"
@@ -290,7 +290,7 @@ impl WeightFiles {
         let mut others: Vec<String> =
             found.keys().filter(|name| !used.contains(*name) && !is_ignored(name)).cloned().collect();
         if !others.is_empty() {
-            let (count, shown) = (others.len(), list_names(&mut others));
+            let (count, shown) = (others.len(), list_first_names(&mut others));
             let problem = tr!(
                 "holds {count} tensors that the model of config.json does not have: {shown}; the files do not belong \
                  together, or the model has parts that this version does not know",
@@ -431,7 +431,7 @@ fn is_ignored(name: &str) -> bool {
 }
 
 /// Lists the first few names.
-fn list_names(names: &mut [String]) -> String {
+fn list_first_names(names: &mut [String]) -> String {
     names.sort_unstable();
     let more = if names.len() > MAX_NAMES { ", …" } else { "" };
     format!("{}{more}", names[..names.len().min(MAX_NAMES)].join(", "))

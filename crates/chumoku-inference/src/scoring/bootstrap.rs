@@ -16,7 +16,7 @@
 //!
 //! The tests simulate the coverage of the intervals for balanced and for rare classes.
 
-use super::beta::clopper_pearson;
+use super::clopper_pearson::clopper_pearson;
 use crate::data::normalize;
 use crate::row::{Row, RowRef};
 use crate::sorting;

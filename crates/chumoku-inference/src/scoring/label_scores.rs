@@ -225,15 +225,13 @@ fn micro_f1_interval(rows: &[LabelCounts], seed: u64) -> [f64; 2] {
     })
 }
 
-/// Returns the labels by descending probability; ties keep their order.
-pub(crate) fn labels_by_probability(p: &[f32]) -> Vec<usize> {
-    sorting::argsort_descending(p)
-}
-
 fn precision_at(probabilities: &[Vec<f32>], truth: &[Vec<u32>], count: usize) -> f64 {
     let of_row = |(p, truth): (&Vec<f32>, &Vec<u32>)| {
-        let right =
-            labels_by_probability(p).into_iter().take(count).filter(|&label| truth.contains(&(label as u32))).count();
+        let right = sorting::argsort_descending(p)
+            .into_iter()
+            .take(count)
+            .filter(|&label| truth.contains(&(label as u32)))
+            .count();
         right as f64 / count as f64
     };
     probabilities.iter().zip(truth).map(of_row).sum::<f64>() / truth.len().max(1) as f64

@@ -3,8 +3,8 @@
 //! # Files
 //!
 //! - `advice`: which predictor to use
-//! - `beta`: Clopper–Pearson intervals
 //! - `bootstrap`: bootstrap intervals
+//! - `clopper_pearson`: Clopper–Pearson intervals
 //! - `confidence_scores`: calibration and ranking of probabilities
 //! - `label_scores`: multi-label scores
 //! - `number_scores`: regression scores
@@ -17,8 +17,8 @@
 //! - `tree_scores`: scores by level of a tree
 
 mod advice;
-mod beta;
 mod bootstrap;
+mod clopper_pearson;
 mod confidence_scores;
 mod label_scores;
 mod number_scores;
@@ -40,7 +40,7 @@ pub use label_scores::micro_f1;
 pub use label_scores::{LabelLevel, LabelScore, LabelScores};
 pub use number_scores::{LevelScore, NumberScores, format_value};
 pub use paired::{AccuracyDifference, EQUIVALENCE_MARGIN, SIGNIFICANCE_LEVEL};
-pub use point_scores::{quick_scores, weighted_scores};
+pub use point_scores::{accuracy_and_macro_f1, weighted_accuracy_and_macro_f1};
 pub use ratio_gain::{RatioTerms, ratio_gain};
 pub use rows::Rows;
 pub use rows::select_weights;

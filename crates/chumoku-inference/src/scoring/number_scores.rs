@@ -1,7 +1,7 @@
 //! Scores of predicted numbers (regression).
 
 use super::bootstrap::{bootstrap_interval, drawn_rows};
-use crate::blend::number::{Estimate, NumberScale};
+use crate::blend::number::{Estimate, NumberDiscretizer};
 use crate::lang::lang;
 use crate::sorting;
 use chumoku_kernels::Philox;
@@ -77,7 +77,7 @@ impl NumberScores {
         truth: &[f64],
         predicted: &[f64],
         estimates: Option<&[Estimate]>,
-        scale: &NumberScale,
+        discretizer: &NumberDiscretizer,
         seed: u64,
     ) -> NumberScores {
         let n = truth.len().max(1) as f64;
@@ -89,7 +89,7 @@ impl NumberScores {
             let holds = |(e, y): &(&Estimate, &f64)| e.low <= **y && **y <= e.high;
             estimates.iter().zip(truth).filter(holds).count() as f64 / n
         };
-        let levels = if scale.has_levels() { level_scores(truth, predicted, scale) } else { Vec::new() };
+        let levels = if discretizer.has_levels() { level_scores(truth, predicted, discretizer) } else { Vec::new() };
         let right: f64 = levels.iter().filter_map(|level| level.exact.map(|exact| exact * level.rows as f64)).sum();
         let at_levels = levels.iter().map(|level| level.rows).sum::<usize>();
         NumberScores {
@@ -130,7 +130,7 @@ impl NumberScores {
     }
 }
 
-fn level_scores(truth: &[f64], predicted: &[f64], scale: &NumberScale) -> Vec<LevelScore> {
+fn level_scores(truth: &[f64], predicted: &[f64], discretizer: &NumberDiscretizer) -> Vec<LevelScore> {
     let of_level = |(bin, &level): (usize, &f64)| {
         let of: Vec<f64> = truth.iter().zip(predicted).filter(|(y, _)| **y == level).map(|(_, &p)| p).collect();
         let mean = |of_row: &dyn Fn(f64) -> f64| {
@@ -141,10 +141,10 @@ fn level_scores(truth: &[f64], predicted: &[f64], scale: &NumberScale) -> Vec<Le
             rows: of.len(),
             mean_prediction: mean(&|p| p),
             mean_absolute_error: mean(&|p| (p - level).abs()),
-            exact: mean(&|p| f64::from(u8::from(scale.nearest_level(p) == bin))),
+            exact: mean(&|p| f64::from(u8::from(discretizer.nearest_level(p) == bin))),
         }
     };
-    scale.values.iter().enumerate().map(of_level).collect()
+    discretizer.values.iter().enumerate().map(of_level).collect()
 }
 
 /// Pearson's r; 0 if one of the two is constant.
@@ -194,11 +194,11 @@ mod tests {
     fn scores_match_their_definitions() {
         let truth = [1.0, 2.0, 3.0, 4.0, 4.0];
         let predicted = [1.5, 1.0, 3.25, 4.0, 5.0];
-        let scale = NumberScale::fit(&truth);
+        let discretizer = NumberDiscretizer::fit(&truth);
         let estimate = |p: f64, half: f64| Estimate { score: p, low: p - half, high: p + half };
         let estimates = [0.5, 0.5, 0.5, 0.0, 2.0];
         let estimates: Vec<Estimate> = predicted.iter().zip(estimates).map(|(&p, half)| estimate(p, half)).collect();
-        let found = NumberScores::of(&truth, &predicted, Some(&estimates), &scale, 1);
+        let found = NumberScores::of(&truth, &predicted, Some(&estimates), &discretizer, 1);
         assert!((found.mean_absolute_error - 0.55).abs() < 1e-12);
         assert!((found.root_mean_squared_error - (2.3125f64 / 5.0).sqrt()).abs() < 1e-12);
         assert!((found.r2 - (1.0 - 2.3125 / 6.8)).abs() < 1e-12);
@@ -228,13 +228,13 @@ mod tests {
 
     #[test]
     fn empty_and_constant_rows_give_finite_scores() {
-        let scale = NumberScale::fit(&[1.0, 2.0]);
-        let none = NumberScores::of(&[], &[], Some(&[]), &scale, 1);
+        let discretizer = NumberDiscretizer::fit(&[1.0, 2.0]);
+        let none = NumberScores::of(&[], &[], Some(&[]), &discretizer, 1);
         assert_eq!((none.mean_absolute_error, none.r2, none.pearson, none.coverage), (0.0, 0.0, 0.0, Some(0.0)));
         // A number that is not a level belongs to none.
-        let odd = NumberScores::of(&[2.5, 1.0], &[2.0, 1.0], None, &scale, 1);
+        let odd = NumberScores::of(&[2.5, 1.0], &[2.0, 1.0], None, &discretizer, 1);
         assert_eq!((odd.elsewhere, odd.levels[0].rows, odd.levels[1].rows, odd.levels[1].exact), (1, 1, 0, None));
-        let constant = NumberScores::of(&[1.0, 1.0], &[2.0, 2.0], None, &scale, 1);
+        let constant = NumberScores::of(&[1.0, 1.0], &[2.0, 2.0], None, &discretizer, 1);
         assert_eq!((constant.r2, constant.spearman, constant.coverage), (0.0, 0.0, None));
     }
 }

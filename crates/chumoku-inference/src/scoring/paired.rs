@@ -1,6 +1,6 @@
 //! Compares two models on the same rows: the difference of their accuracies with an exact interval.
 
-use super::beta::clopper_pearson;
+use super::clopper_pearson::clopper_pearson;
 use serde::Serialize;
 
 /// Probability that an interval misses the truth.

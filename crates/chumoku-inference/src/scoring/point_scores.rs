@@ -1,7 +1,7 @@
 //! Accuracy and macro-F1 without intervals.
 
 /// Computes accuracy and macro-F1 from the correct, true and predicted rows of each class.
-fn accuracy_and_macro_f1(right: &[f64], truth: &[f64], predicted: &[f64]) -> (f64, f64) {
+fn scores_from_counts(right: &[f64], truth: &[f64], predicted: &[f64]) -> (f64, f64) {
     let rows: f64 = truth.iter().sum();
     let (mut f1, mut occurring) = (0.0, 0);
     for ((&right, &truth), &predicted) in right.iter().zip(truth).zip(predicted) {
@@ -15,12 +15,17 @@ fn accuracy_and_macro_f1(right: &[f64], truth: &[f64], predicted: &[f64]) -> (f6
 }
 
 /// Returns accuracy and macro-F1, as training needs them after every epoch.
-pub fn quick_scores(truth: &[u32], predicted: &[u32], classes: usize) -> (f64, f64) {
-    weighted_scores(truth, predicted, None, classes)
+pub fn accuracy_and_macro_f1(truth: &[u32], predicted: &[u32], classes: usize) -> (f64, f64) {
+    weighted_accuracy_and_macro_f1(truth, predicted, None, classes)
 }
 
 /// Returns weighted accuracy and macro-F1.
-pub fn weighted_scores(truth: &[u32], predicted: &[u32], weights: Option<&[f32]>, classes: usize) -> (f64, f64) {
+pub fn weighted_accuracy_and_macro_f1(
+    truth: &[u32],
+    predicted: &[u32],
+    weights: Option<&[f32]>,
+    classes: usize,
+) -> (f64, f64) {
     let mut counts = [vec![0.0; classes], vec![0.0; classes], vec![0.0; classes]];
     for (row, (&t, &p)) in truth.iter().zip(predicted).enumerate() {
         let weight = weights.map_or(1.0, |weights| f64::from(weights[row]));
@@ -28,7 +33,7 @@ pub fn weighted_scores(truth: &[u32], predicted: &[u32], weights: Option<&[f32]>
         counts[1][t as usize] += weight;
         counts[2][p as usize] += weight;
     }
-    accuracy_and_macro_f1(&counts[0], &counts[1], &counts[2])
+    scores_from_counts(&counts[0], &counts[1], &counts[2])
 }
 
 #[cfg(test)]
@@ -38,10 +43,13 @@ mod tests {
     #[test]
     fn a_weight_counts_as_repetitions_of_a_row() {
         let (truth, predicted) = ([0, 1, 1, 2], [0, 1, 2, 2]);
-        let found = weighted_scores(&truth, &predicted, Some(&[1.0, 2.0, 3.0, 0.0]), 4);
-        let twice = quick_scores(&[0, 1, 1, 1, 1, 1], &[0, 1, 1, 2, 2, 2], 4);
+        let found = weighted_accuracy_and_macro_f1(&truth, &predicted, Some(&[1.0, 2.0, 3.0, 0.0]), 4);
+        let twice = accuracy_and_macro_f1(&[0, 1, 1, 1, 1, 1], &[0, 1, 1, 2, 2, 2], 4);
         assert_eq!(found, twice);
-        assert_eq!(weighted_scores(&truth, &predicted, Some(&[1.0; 4]), 4), quick_scores(&truth, &predicted, 4));
-        assert_eq!(quick_scores(&[], &[], 2), (0.0, 0.0));
+        assert_eq!(
+            weighted_accuracy_and_macro_f1(&truth, &predicted, Some(&[1.0; 4]), 4),
+            accuracy_and_macro_f1(&truth, &predicted, 4)
+        );
+        assert_eq!(accuracy_and_macro_f1(&[], &[], 2), (0.0, 0.0));
     }
 }

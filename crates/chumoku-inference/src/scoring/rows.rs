@@ -1,7 +1,7 @@
 //! Texts with their targets.
 
 use super::PredictedRows;
-use crate::blend::number::{NumberLabel, NumberScale};
+use crate::blend::number::{NumberDiscretizer, NumberLabel};
 use crate::data::{Example, MultiLabelExample, ScoreExample};
 use crate::hierarchy::Hierarchy;
 use crate::ngram::NgramTarget;
@@ -132,12 +132,12 @@ impl Rows<Vec<u32>> {
 }
 
 impl Rows<NumberLabel> {
-    /// Converts examples on a scale.
+    /// Converts examples, with each number as a label for the threshold questions.
     pub fn from_scores<'a>(
         examples: impl IntoIterator<Item = &'a ScoreExample>,
-        scale: &NumberScale,
+        discretizer: &NumberDiscretizer,
     ) -> Rows<NumberLabel> {
-        let row = |example: &ScoreExample| (example.text.clone(), scale.label(example.score));
+        let row = |example: &ScoreExample| (example.text.clone(), discretizer.label(example.score));
         let (texts, labels) = examples.into_iter().map(row).unzip();
         Rows { texts, labels, weights: None }
     }

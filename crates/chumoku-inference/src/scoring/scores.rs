@@ -3,7 +3,7 @@
 
 use super::bootstrap::{Intervals, PredictedRows, intervals};
 use super::confidence_scores::ConfidenceScores;
-use super::point_scores::quick_scores;
+use super::point_scores::accuracy_and_macro_f1;
 use super::tree_scores::TreeScores;
 use crate::lang::sanitize;
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,7 @@ impl Scores {
     pub fn of(predictions: &PredictedRows<'_>, labels: &[String], log_loss: Option<f64>, seed: u64) -> Scores {
         let PredictedRows { truth, predicted, .. } = *predictions;
         let classes = labels.len();
-        let (accuracy, macro_f1) = quick_scores(truth, predicted, classes);
+        let (accuracy, macro_f1) = accuracy_and_macro_f1(truth, predicted, classes);
         let confusion = confusion(truth, predicted, classes);
         let column = |class: usize| confusion.iter().map(|row| row[class]).sum::<usize>();
         let share = |part: usize, whole: usize| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };

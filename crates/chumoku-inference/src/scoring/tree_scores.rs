@@ -1,7 +1,7 @@
 //! Scores of hierarchical classification: at each level of the tree, and of whole paths.
 
 use super::bootstrap::{Intervals, PredictedRows, intervals};
-use super::point_scores::quick_scores;
+use super::point_scores::accuracy_and_macro_f1;
 use crate::hierarchy::Hierarchy;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -69,7 +69,7 @@ impl TreeScores {
             };
             let [truth, predicted] = [truth, predicted].map(&mut at_level);
             let nodes = numbers.len();
-            let (accuracy, macro_f1) = quick_scores(&truth, &predicted, nodes);
+            let (accuracy, macro_f1) = accuracy_and_macro_f1(&truth, &predicted, nodes);
             let found = intervals(&PredictedRows { truth: &truth, predicted: &predicted, texts }, nodes, seed);
             let Intervals { accuracy: accuracy_interval, macro_f1: macro_f1_interval } = found;
             let (level, nodes) = (at + 1, tree.count_at_level(at + 1));

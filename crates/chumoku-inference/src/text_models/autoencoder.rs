@@ -45,12 +45,12 @@ impl TextAutoencoder {
     }
 
     /// Returns the width of the bottleneck.
-    pub fn width(&self) -> usize {
+    pub fn embedding_dim(&self) -> usize {
         self.0.config.model.options.bottleneck.unwrap_or_default()
     }
 
     /// Returns the maximum number of tokens in a text.
-    pub fn limit(&self) -> usize {
+    pub fn max_tokens(&self) -> usize {
         self.0.config.model.max_length - 1
     }
 
@@ -82,7 +82,7 @@ impl TextAutoencoder {
             let ids: Vec<u32> = batch.iter().flat_map(|&i| sources[i].0.iter().copied()).collect();
             Ok(model.codes(params, &ids, &Offsets::from_lengths(batch.iter().map(|&i| lengths[i])))?)
         })?;
-        let mut vectors = Array2::zeros((texts.len(), self.width()));
+        let mut vectors = Array2::zeros((texts.len(), self.embedding_dim()));
         for (batch, codes) in batches.iter().zip(codes.iter().flatten()) {
             batch.iter().zip(codes.rows()).for_each(|(&i, code)| vectors.row_mut(i).assign(&code));
         }

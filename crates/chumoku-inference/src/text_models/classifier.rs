@@ -3,7 +3,7 @@
 use super::embedder::{EmbedOptions, Embeddings, finish_vectors};
 use super::settings::{AnswerSettings, INPUT_LENGTHS, VOCABULARY_SIZES, check_labels, check_size, not_finite_error};
 use crate::blend::Blend;
-use crate::blend::label_blend::{LabelBlend, log_sigmoid};
+use crate::blend::binary_blend::{BinaryBlend, log_sigmoid};
 use crate::data::Example;
 use crate::error::layer_errors::layer_error_message;
 use crate::feature_columns::FeatureColumn;
@@ -17,18 +17,18 @@ use crate::model_folder::{
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme};
 use crate::nn::Pooling;
-use crate::parallel_batches::{InputFraming, check_head};
+use crate::parallel_batches::{InputTemplate, check_head};
 use crate::params::Params;
 use crate::prediction::Prediction;
 use crate::prediction::abstention::{AbstentionCalibration, LevelConfidences};
 use crate::prediction::class_thresholds::ClassThresholds;
 use crate::prediction::decision_rule::DecisionRule;
 use crate::prediction::target::PredictionTarget;
-use crate::pretrained::{ClassifierCheckpoint, ClassifierOrigin};
+use crate::pretrained::{ClassifierOrigin, PublishedClassifier};
 use crate::row::{AsRow, RowRef, as_rows};
 use crate::scoring::{Advice, Rows, Scores, argmax, score_log_p};
 use crate::text::TextTokenizer;
-use crate::{Error, Result, parallel_batches, stages, tr};
+use crate::{Error, Result, parallel_batches, stage_timer, tr};
 use chumoku_kernels::{Precision, parallel};
 use chumoku_nn::probability::log_softmax;
 use ndarray::Array2;
@@ -38,7 +38,7 @@ use std::path::Path;
 
 /// The `config.json` of a text classifier.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ModelConfig {
+pub struct TextClassifierConfig {
     /// Always "chumoku_text_classifier".
     pub model_type: String,
     /// The version of Chumoku that wrote the model.
@@ -75,11 +75,11 @@ pub struct ModelConfig {
     pub model: ClassifierConfig,
 }
 
-/// [`ModelConfig`] as written to the file, with the vocabulary hash that ties it to `tokenizer.json`.
+/// [`TextClassifierConfig`] as written to the file, with the vocabulary hash that ties it to `tokenizer.json`.
 #[derive(Serialize, Deserialize)]
 struct ConfigFile<'a> {
     #[serde(flatten)]
-    config: Cow<'a, ModelConfig>,
+    config: Cow<'a, TextClassifierConfig>,
     /// The hash of the vocabulary. Not checked if absent.
     #[serde(default)]
     vocabulary_sha256: Option<String>,
@@ -103,7 +103,7 @@ pub struct ClassifierScores {
 #[derive(Debug)]
 pub struct TextClassifier {
     /// The configuration.
-    pub config: ModelConfig,
+    pub config: TextClassifierConfig,
     /// The network.
     pub model: Classifier,
     /// The weights.
@@ -160,7 +160,7 @@ pub fn tokenizer_for_pairs(tokenizer: TextTokenizer, model: &mut ClassifierConfi
     tokenizer
 }
 
-impl ModelConfig {
+impl TextClassifierConfig {
     /// Returns `true` if the model reads [pairs](crate::row) of texts.
     pub fn reads_pairs(&self) -> bool {
         self.model.embeddings.separator.is_some()
@@ -172,8 +172,8 @@ impl ModelConfig {
     }
 
     /// Returns the tree of mutually exclusive classes.
-    pub(crate) fn tree(&self) -> Option<&Hierarchy> {
-        self.settings().tree()
+    pub(crate) fn class_hierarchy(&self) -> Option<&Hierarchy> {
+        self.settings().class_hierarchy()
     }
 
     /// Returns the settings that n-gram models have too.
@@ -208,7 +208,7 @@ impl TextClassifier {
     /// # Errors
     /// If the model predicts numbers, or every class has a threshold, so that a text may have no answer.
     pub(crate) fn set_thresholds(&mut self, least: &[Option<f32>]) -> Result<()> {
-        let ModelConfig { target: problem, labels, hierarchy, .. } = &mut self.config;
+        let TextClassifierConfig { target: problem, labels, hierarchy, .. } = &mut self.config;
         if let Some(thresholds) = problem.set_thresholds(least, (labels.len(), hierarchy.as_ref()))? {
             self.thresholds = Some(thresholds);
         }
@@ -217,12 +217,12 @@ impl TextClassifier {
 
     /// Returns the maximum number of text tokens in one input, without special tokens.
     pub fn window(&self) -> usize {
-        self.framing().window_size()
+        self.input_template().window_size()
     }
 
     /// Returns how the network reads a text: special tokens, longest window, padding.
-    pub fn framing(&self) -> InputFraming<'_> {
-        InputFraming { frame: self.tokenizer.special_tokens(), max_tokens: self.config.max_tokens() }
+    pub fn input_template(&self) -> InputTemplate<'_> {
+        InputTemplate { special_tokens: self.tokenizer.special_tokens(), max_tokens: self.config.max_tokens() }
     }
 
     /// Returns the classes or labels, ordered by index.
@@ -236,7 +236,7 @@ impl TextClassifier {
     }
 
     /// Returns the configuration.
-    pub fn config(&self) -> &ModelConfig {
+    pub fn config(&self) -> &TextClassifierConfig {
         &self.config
     }
 
@@ -285,11 +285,11 @@ impl TextClassifier {
     }
 
     fn predict_with(&self, params: &Params<f32>, texts: &[RowRef<'_>]) -> Result<Vec<Prediction>> {
-        let cutting = stages::begin(stages::TOKENS);
+        let cutting = stage_timer::begin(stage_timer::TOKENS);
         let rows = self.tokenizer.encode_all(texts)?;
         drop(cutting);
-        let network = stages::begin(stages::NETWORK);
-        let logits = parallel_batches::logits(&self.model, params, self.framing(), &rows)?;
+        let network = stage_timer::begin(stage_timer::NETWORK);
+        let logits = parallel_batches::logits(&self.model, params, self.input_template(), &rows)?;
         drop(network);
         let limit = self.window();
         let windows: Vec<usize> = rows.iter().map(|ids| ids.len().div_ceil(limit).max(1)).collect();
@@ -304,37 +304,37 @@ impl TextClassifier {
         windows: &[usize],
     ) -> Result<Vec<Prediction>> {
         let classes = self.config.labels.len();
-        let _stage = stages::begin(stages::NGRAMS);
+        let _stage = stage_timer::begin(stage_timer::NGRAMS);
         let ngrams = self.ngrams.as_ref().map(|ngrams| ngrams.logits_batch(texts));
         let each = parallel::map_indices(windows.len(), |i| {
-            let attention = logits.row(i).to_vec();
+            let network = logits.row(i).to_vec();
             let ngrams = ngrams.as_ref().map(|all| &all[i * classes..(i + 1) * classes]);
             let binary_probabilities =
-                self.config.target.probabilities(self.config.hierarchy.as_ref(), &attention, ngrams);
-            let (attention, ngrams, probabilities) = match binary_probabilities {
+                self.config.target.probabilities(self.config.hierarchy.as_ref(), &network, ngrams);
+            let (network, ngrams, probabilities) = match binary_probabilities {
                 None => {
-                    let (attention, ngrams) = (log_softmax(&attention), ngrams.map(log_softmax));
-                    let probabilities = self.config.blend.probabilities(&attention, ngrams.as_deref());
-                    (attention, ngrams, probabilities)
+                    let (network, ngrams) = (log_softmax(&network), ngrams.map(log_softmax));
+                    let probabilities = self.config.blend.probabilities(&network, ngrams.as_deref());
+                    (network, ngrams, probabilities)
                 }
                 Some(probabilities) => {
                     let logs = |z: &[f32]| z.iter().map(|&z| log_sigmoid(z)).collect::<Vec<f32>>();
-                    (logs(&attention), ngrams.map(logs), probabilities)
+                    (logs(&network), ngrams.map(logs), probabilities)
                 }
             };
             // Checks each member too: its weight may be 0, and capping in a label tree hides NaN.
-            let members = attention.iter().chain(ngrams.iter().flatten());
+            let members = network.iter().chain(ngrams.iter().flatten());
             if probabilities.iter().any(|p| !p.is_finite()) || members.into_iter().any(|p| p.is_nan()) {
                 return Err(not_finite_error());
             }
             let answer = self.config.settings().decide_class(self.thresholds.as_ref(), &probabilities);
-            Ok(Prediction { probabilities, attention, ngrams, windows: windows[i], answer })
+            Ok(Prediction { probabilities, network, ngrams, windows: windows[i], answer })
         });
         each.into_iter().collect()
     }
 
     /// Returns the length of the vectors of [`TextClassifier::embed`].
-    pub fn vector_width(&self) -> usize {
+    pub fn embedding_dim(&self) -> usize {
         self.config.model.backbone.width()
     }
 
@@ -358,7 +358,7 @@ impl TextClassifier {
             )));
         }
         let rows = self.tokenizer.encode_all(texts)?;
-        let vectors = parallel_batches::vectors(&self.model, &self.params, self.framing(), &rows)?;
+        let vectors = parallel_batches::vectors(&self.model, &self.params, self.input_template(), &rows)?;
         Ok(Embeddings { vectors: finish_vectors(vectors, options.normalize.unwrap_or(true))?, truncated: 0 })
     }
 
@@ -374,7 +374,7 @@ impl TextClassifier {
     ///
     /// # Errors
     /// If a text cannot be tokenized.
-    pub fn score(&self, examples: &[Example], seed: u64) -> Result<(Scores, [Scores; 2])> {
+    pub(crate) fn score(&self, examples: &[Example], seed: u64) -> Result<(Scores, [Scores; 2])> {
         let found = self.scores(&Rows::from_examples(examples, &self.config.labels), seed)?;
         Ok((found.ensemble, found.members))
     }
@@ -392,15 +392,15 @@ impl TextClassifier {
 
     /// Scores the ensemble, the network and the n-gram model, and recommends one of them.
     pub fn scores(&self, rows: &Rows, seed: u64) -> Result<ClassifierScores> {
-        let (texts, tree) = (rows.texts(), self.config.tree());
+        let (texts, tree) = (rows.texts(), self.config.class_hierarchy());
         let predictions = self.predict(&texts)?;
         let logs = |p: &[f32]| p.iter().map(|p| p.max(1e-30).ln()).collect::<Vec<_>>();
         let whole = predictions.iter().map(|p| logs(&p.probabilities)).collect();
-        let attention = predictions.iter().map(|p| p.attention.clone()).collect();
-        let ngrams = predictions.iter().map(|p| p.ngrams.clone().unwrap_or_else(|| p.attention.clone())).collect();
+        let network = predictions.iter().map(|p| p.network.clone()).collect();
+        let ngrams = predictions.iter().map(|p| p.ngrams.clone().unwrap_or_else(|| p.network.clone())).collect();
         let answered = predictions.iter().map(|p| p.class() as u32).collect();
-        let [attention, ngrams] =
-            [attention, ngrams].map(|log_p| score_log_p(log_p, None, rows, (self.labels(), tree), seed));
+        let [network, ngrams] =
+            [network, ngrams].map(|log_p| score_log_p(log_p, None, rows, (self.labels(), tree), seed));
         let whole = score_log_p(whole, Some(answered), rows, (self.labels(), tree), seed);
         // The members predict their most probable classes. For a fair comparison, the ensemble does too.
         let plain: Vec<u32> = match self.config.decision_rule {
@@ -408,11 +408,11 @@ impl TextClassifier {
             None => whole.1,
         };
         let scored = rows.predicted_rows(&plain, &texts);
-        let advice = Advice::compare(&scored, [&attention.1, &ngrams.1], self.labels().len(), seed);
+        let advice = Advice::compare(&scored, [&network.1, &ngrams.1], self.labels().len(), seed);
         let sure =
             predictions.iter().zip(&rows.labels).map(|(p, &label)| p.confidence_and_correctness(label)).collect();
         let levels = tree.map_or_else(Vec::new, |tree| level_confidences(tree, &predictions, &rows.labels));
-        Ok(ClassifierScores { ensemble: whole.0, members: [attention.0, ngrams.0], advice, confidences: sure, levels })
+        Ok(ClassifierScores { ensemble: whole.0, members: [network.0, ngrams.0], advice, confidences: sure, levels })
     }
 
     /// Counts the network tensors in a folder in the format of Hugging Face, and the tensors and values of the n-gram
@@ -463,7 +463,7 @@ impl TextClassifier {
 
     /// Reads a published or fine-tuned model in the format of Hugging Face. Input is validated.
     fn load_published(folder: &Snapshot) -> Result<TextClassifier> {
-        let ClassifierCheckpoint {
+        let PublishedClassifier {
             mut model,
             mut params,
             mut tokenizer,
@@ -472,7 +472,7 @@ impl TextClassifier {
             labels,
             is_one_class,
             own_settings: ours,
-        } = ClassifierCheckpoint::<FineTunedConfig>::read(folder)?;
+        } = PublishedClassifier::<FineTunedConfig>::read(folder)?;
         check_labels(&labels).map_err(|problem| model_file_error(folder, CONFIG, problem))?;
         if let Some(ours) = &ours {
             check_vocabulary(folder, TOKENIZER, &tokenizer, &ours.vocabulary_sha256)?;
@@ -486,7 +486,7 @@ impl TextClassifier {
         let problem = match (&ours, is_one_class) {
             (Some(ours), _) => ours.target.clone(),
             (None, true) => PredictionTarget::OneClass,
-            (None, false) => PredictionTarget::Labels(LabelBlend::network_only(labels.len())),
+            (None, false) => PredictionTarget::Labels(BinaryBlend::network_only(labels.len())),
         };
         let ngrams = match ours.as_ref().and_then(|ours| ours.ngrams.clone()) {
             None => None,
@@ -497,7 +497,7 @@ impl TextClassifier {
                 Some(ngrams.map_err(|problem| model_file_error(folder, NGRAM_WEIGHTS, problem))?)
             }
         };
-        let config = ModelConfig {
+        let config = TextClassifierConfig {
             model_type: origin.model_type().to_owned(),
             chumoku_version: ours.as_ref().map(|ours| ours.chumoku_version.clone()).unwrap_or_default(),
             labels,
@@ -577,7 +577,7 @@ impl TextClassifier {
     }
 }
 
-impl ModelConfig {
+impl TextClassifierConfig {
     /// Checks the configuration.
     pub(crate) fn check(&self) -> Result<(), String> {
         let m = &self.model;
@@ -594,7 +594,7 @@ impl ModelConfig {
         check_size("max_length", m.max_length, INPUT_LENGTHS)?;
         check_size("max_tokens", self.max_tokens(), INPUT_LENGTHS)?;
         m.backbone.check().map_err(|error| layer_error_message(&error))?;
-        let blend = [self.blend.attention, self.blend.ngrams];
+        let blend = [self.blend.network, self.blend.ngrams];
         if blend.iter().any(|w| !w.is_finite() || *w < 0.0) {
             return Err(tr!(
                 "blend: expected two weights of at least 0, found {blend:?}",

@@ -23,8 +23,8 @@ pub struct TextEmbedder {
     tokenizer: PretrainedTokenizer,
     pub(crate) sentence: SentenceSettings,
     /// The maximum number of tokens in a text.
-    limit: usize,
-    width: usize,
+    max_tokens: usize,
+    embedding_dim: usize,
 }
 
 /// Options of [`TextEmbedder::embed`].
@@ -64,23 +64,23 @@ impl TextEmbedder {
         let EncoderCheckpoint { model, params, .. } = checkpoint;
         let config = model.config();
         let sentence = SentenceSettings::read(folder, config.encoder.d_model)?;
-        let limit = match sentence.max_tokens {
+        let max_tokens = match sentence.max_tokens {
             Some(limit) => limit.clamp(1, config.max_length),
             None => read_max_tokens(place, config.max_length)?,
         };
         let pooled = config.encoder.d_model * sentence.pooling.len();
-        let width = sentence.dense.last().map_or(pooled, |dense| dense.outputs);
-        Ok(TextEmbedder { model, params, tokenizer, sentence, limit, width })
+        let embedding_dim = sentence.dense.last().map_or(pooled, |dense| dense.outputs);
+        Ok(TextEmbedder { model, params, tokenizer, sentence, max_tokens, embedding_dim })
     }
 
     /// Returns the length of a text vector.
-    pub fn width(&self) -> usize {
-        self.width
+    pub fn embedding_dim(&self) -> usize {
+        self.embedding_dim
     }
 
     /// Returns the maximum number of tokens in a text, special tokens included.
-    pub fn limit(&self) -> usize {
-        self.limit
+    pub fn max_tokens(&self) -> usize {
+        self.max_tokens
     }
 
     /// Returns the encoder.
@@ -94,7 +94,7 @@ impl TextEmbedder {
     }
 
     /// Returns the tokenizer.
-    pub fn tokenizer(&self) -> &PretrainedTokenizer {
+    pub(crate) fn tokenizer(&self) -> &PretrainedTokenizer {
         &self.tokenizer
     }
 
@@ -143,7 +143,7 @@ impl TextEmbedder {
         let prompt = self.prompt(options)?;
         let given: Vec<Cow<'_, str>> = texts.iter().map(|text| self.preprocess(text, prompt)).collect();
         let given: Vec<&str> = given.iter().map(AsRef::as_ref).collect();
-        let encodings = self.tokenizer.encode_all(&given, self.limit)?;
+        let encodings = self.tokenizer.encode_all(&given, self.max_tokens)?;
         let vectors = self.vectors(&self.params, &encodings, options.normalize.unwrap_or(self.sentence.normalize))?;
         let cut = encodings.iter().filter(|encoding| encoding.truncated > 0).count();
         Ok(Embeddings { vectors, truncated: cut })
@@ -170,7 +170,7 @@ impl TextEmbedder {
     /// If a vector is not finite.
     pub(crate) fn vectors(&self, params: &Params<f32>, encodings: &[Encoding], normalize: bool) -> Result<Array2<f32>> {
         let lengths: Vec<usize> = encodings.iter().map(|encoding| encoding.ids.len()).collect();
-        let mut vectors = Array2::zeros((encodings.len(), self.width));
+        let mut vectors = Array2::zeros((encodings.len(), self.embedding_dim));
         let batches = batches_by_length(&lengths, BATCH_TOKENS);
         let found = map_batches(&batches, |batch| {
             self.embed_batch(params, &batch.iter().map(|&i| &encodings[i]).collect::<Vec<_>>())

@@ -11,7 +11,7 @@ use crate::model_folder::{
 use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::Offsets;
 use crate::params::Params;
-use crate::pretrained::{ChatMessage, ChatTemplate, DecoderCheckpoint, DecoderOrigin, GeneratorCheckpoint};
+use crate::pretrained::{ChatMessage, ChatTemplate, DecoderCheckpoint, DecoderOrigin, PublishedGenerator};
 use crate::sampling::Sampling;
 use crate::text::TextTokenizer;
 use crate::tr;
@@ -326,7 +326,7 @@ impl TextGenerator {
     }
 
     fn load_pretrained(folder: &Snapshot) -> Result<TextGenerator> {
-        let found = GeneratorCheckpoint::read(folder)?;
+        let found = PublishedGenerator::read(folder)?;
         let DecoderCheckpoint { model, params, .. } = found.decoder;
         let config = TextGeneratorConfig {
             model_type: found.origin.model_type().into(),

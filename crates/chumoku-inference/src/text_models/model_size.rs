@@ -6,7 +6,7 @@ use crate::model_folder::{
     pretrained_kind, read_config, with_snapshot,
 };
 use crate::pretrained::{DecoderCheckpoint, EncoderCheckpoint, TranslatorCheckpoint, encoder_folder, no_layers_error};
-use crate::{Error, ModelConfig, Result, TextClassifier, TextGeneratorConfig, TextTranslatorConfig};
+use crate::{Error, Result, TextClassifier, TextClassifierConfig, TextGeneratorConfig, TextTranslatorConfig};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl ModelSize {
         let wrong = |problem| model_file_error(folder, CONFIG, problem);
         let (kind, config, max_length) = match kind {
             ModelKind::Classifier => {
-                let config: ModelConfig = read_config(folder)?;
+                let config: TextClassifierConfig = read_config(folder)?;
                 config.check().map_err(wrong)?;
                 ("classifier", CountConfig::for_classifier(&config.model), config.model.max_length)
             }

@@ -2,7 +2,7 @@
 //! tokenizer and no attention.
 
 use super::settings::{AnswerSettings, not_finite_error};
-use crate::blend::label_blend::log_sigmoid;
+use crate::blend::binary_blend::log_sigmoid;
 use crate::data::Example;
 use crate::feature_columns::FeatureColumn;
 use crate::hierarchy::Hierarchy;
@@ -63,13 +63,13 @@ impl NgramClassifierConfig {
     }
 
     /// Returns the feature columns of the model, in order.
-    pub fn columns(&self) -> &[FeatureColumn] {
+    pub(crate) fn columns(&self) -> &[FeatureColumn] {
         &self.ngrams.columns
     }
 
     /// Returns the tree of mutually exclusive classes.
-    pub(crate) fn tree(&self) -> Option<&Hierarchy> {
-        self.settings().tree()
+    pub(crate) fn class_hierarchy(&self) -> Option<&Hierarchy> {
+        self.settings().class_hierarchy()
     }
 
     /// Returns the settings that models with a network have too.
@@ -93,7 +93,7 @@ impl NgramClassifierConfig {
     /// Checks the configuration.
     fn check(&self) -> Result<(), String> {
         self.settings().check()?;
-        if let Some(network) = self.target.binary_blend().map(|blend| blend.attention).filter(|weight| *weight != 0.0) {
+        if let Some(network) = self.target.binary_blend().map(|blend| blend.network).filter(|weight| *weight != 0.0) {
             return Err(tr!(
                 "problem: expected a network weight of 0, since the model has no network, found {network}",
                 "problem: ネットワークがないため attention は 0 のはずですが、{network} です"
@@ -176,7 +176,7 @@ impl NgramClassifier {
                 }
             };
             let answer = self.config.settings().decide_class(self.thresholds.as_ref(), &probabilities);
-            Prediction { probabilities, attention: Vec::new(), ngrams: Some(ngrams), windows: 1, answer }
+            Prediction { probabilities, network: Vec::new(), ngrams: Some(ngrams), windows: 1, answer }
         };
         let rows: Vec<&[f32]> = logits.chunks_exact(self.labels().len()).collect();
         let found = parallel::map(&rows, |logits| predict(logits));
@@ -209,7 +209,7 @@ impl NgramClassifier {
     ///
     /// # Errors
     /// See [`NgramClassifier::predict`].
-    pub fn score(&self, examples: &[Example], seed: u64) -> Result<Scores> {
+    pub(crate) fn score(&self, examples: &[Example], seed: u64) -> Result<Scores> {
         self.scores(&Rows::from_examples(examples, &self.config.labels), seed)
     }
 
@@ -257,7 +257,7 @@ impl NgramClassifier {
         let predictions = self.predict(&rows.texts())?;
         let answered = predictions.iter().map(|p| p.class() as u32).collect();
         let log_p = predictions.iter().map(|p| p.probabilities.iter().map(|p| p.max(1e-30).ln()).collect());
-        Ok(score_log_p(log_p.collect(), Some(answered), rows, (self.labels(), self.config.tree()), seed).0)
+        Ok(score_log_p(log_p.collect(), Some(answered), rows, (self.labels(), self.config.class_hierarchy()), seed).0)
     }
 
     /// Returns the files of the model, by name.

@@ -68,10 +68,10 @@ impl<'m> Predictor<'m> {
     }
 
     /// Scores class predictions, resampled with `seed`. With a network, also returns the scores of the network and of
-    /// the n-gram model alone.
+    /// the n-gram model alone. Examples whose label the model does not know are ignored.
     ///
     /// # Errors
-    /// As for [`TextClassifier::score`].
+    /// If a text cannot be tokenized.
     pub fn score(self, examples: &[Example], seed: u64) -> Result<(Scores, Option<[Scores; 2]>)> {
         match self {
             Predictor::Classifier(model) => model.score(examples, seed).map(|(whole, parts)| (whole, Some(parts))),
@@ -138,7 +138,7 @@ impl<'m> Predictor<'m> {
 
     /// Returns the tree of mutually exclusive classes, if there is one.
     pub fn hierarchy(self) -> Option<&'m Hierarchy> {
-        self.settings().tree()
+        self.settings().class_hierarchy()
     }
 
     /// Returns the tree of a multi-label model, if there is one.
@@ -172,8 +172,8 @@ impl<'m> Predictor<'m> {
     /// # Errors
     /// If a text cannot be tokenized, or the model does not predict numbers.
     pub fn score_numbers(self, examples: &[ScoreExample], seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
-        let scale = &self.target().require_number()?.scale;
-        self.number_scores(&Rows::from_scores(examples, scale), seed)
+        let discretizer = &self.target().require_number()?.discretizer;
+        self.number_scores(&Rows::from_scores(examples, discretizer), seed)
     }
 
     pub(crate) fn number_scores(self, rows: &Rows<NumberLabel>, seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {

@@ -35,7 +35,7 @@ impl<'m> AnswerSettings<'m> {
     }
 
     /// Returns the tree of mutually exclusive classes.
-    pub(crate) fn tree(self) -> Option<&'m Hierarchy> {
+    pub(crate) fn class_hierarchy(self) -> Option<&'m Hierarchy> {
         self.hierarchy.filter(|_| self.target.is_one_class())
     }
 
@@ -45,7 +45,7 @@ impl<'m> AnswerSettings<'m> {
         match (thresholds, self.decision_rule) {
             (Some(thresholds), _) => thresholds.class(probabilities),
             (None, Some(decision)) => Some(decision.class(probabilities)),
-            (None, None) => self.tree().map(|tree| tree.predict(probabilities)),
+            (None, None) => self.class_hierarchy().map(|tree| tree.predict(probabilities)),
         }
     }
 

@@ -2,6 +2,7 @@
 //! encoder. Model folder and predictions.
 
 use super::settings::{check_labels, not_finite_error};
+use crate::characters::CharacterOffsets;
 use crate::crf::{Crf, ForwardBackward, MemberEmissions, TagScheme, TaggerBlend, Transitions, viterbi};
 use crate::data::{Span, SpanExample, SpanUnit};
 use crate::error::layer_errors::layer_error_message;
@@ -177,7 +178,7 @@ impl TextTagger {
         }
         let tags = self.tags();
         let sums = ForwardBackward::new(emissions, transitions).ok_or_else(not_finite_error)?;
-        let mut places = CharacterCounter { text, bytes: 0, characters: 0 };
+        let places = CharacterOffsets::new(text);
         let span = |(range, kind): (Range<usize>, usize)| {
             let bytes = units[range.start].start..units[range.end - 1].end;
             let [start, end] = [bytes.start, bytes.end].map(|at| places.character(at));
@@ -321,20 +322,5 @@ pub fn units_of_row(row: &SpanExample, unit: SpanUnit) -> Vec<Range<usize>> {
     match unit == SpanUnit::Words && !row.words.is_empty() {
         true => row.words.clone(),
         false => unit.split(&row.text),
-    }
-}
-
-/// Converts increasing byte offsets to character offsets.
-struct CharacterCounter<'a> {
-    text: &'a str,
-    bytes: usize,
-    characters: usize,
-}
-
-impl CharacterCounter<'_> {
-    fn character(&mut self, at: usize) -> usize {
-        self.characters += self.text[self.bytes..at].chars().count();
-        self.bytes = at;
-        self.characters
     }
 }

@@ -5,7 +5,7 @@ use crate::crf::TaggerBlend;
 use crate::error::layer_errors::layer_error_message;
 use crate::models::{TaggedUnits, TokenTagger, TokenTaggerConfig};
 use crate::nn::{Offsets, Tokens};
-use crate::parallel_batches::{BATCH_TOKENS, InputFraming, batches_by_length, map_batches};
+use crate::parallel_batches::{BATCH_TOKENS, InputTemplate, batches_by_length, map_batches};
 use crate::params::Params;
 use crate::text::{TextTokenizer, windows};
 use crate::{Result, tr};
@@ -132,14 +132,14 @@ pub struct PackedWindows {
 impl PackedWindows {
     /// Packs windows one after another.
     pub fn pack<'a>(
-        framed: InputFraming<'_>,
+        template: InputTemplate<'_>,
         rows: &[UnitRow],
         pieces: impl Iterator<Item = &'a TaggerWindow> + Clone,
     ) -> PackedWindows {
-        let (ids, offsets) = framed.pack(pieces.clone().map(|piece| &rows[piece.row].ids[piece.tokens.clone()]));
+        let (ids, offsets) = template.pack(pieces.clone().map(|piece| &rows[piece.row].ids[piece.tokens.clone()]));
         let (mut tokens, mut places) = (Vec::new(), Vec::new());
         for (sequence, piece) in pieces.enumerate() {
-            let (row, start) = (&rows[piece.row], offsets.range(sequence).start + framed.frame.prefix.len());
+            let (row, start) = (&rows[piece.row], offsets.range(sequence).start + template.special_tokens.prefix.len());
             tokens.extend(row.tokens[piece.units.clone()].iter().map(|token| start + token - piece.tokens.start));
             places.extend_from_slice(&row.positions[piece.units.clone()]);
         }
@@ -165,14 +165,14 @@ impl PackedWindows {
 pub fn log_probabilities(
     model: &TokenTagger,
     params: &Params<f32>,
-    framed: InputFraming<'_>,
+    template: InputTemplate<'_>,
     rows: &[UnitRow],
 ) -> Result<Vec<Vec<f32>>> {
     let tags = model.config().num_tags;
     // Units without tokens get uniform probabilities.
     let even = -(tags as f32).ln();
     let mut all: Vec<Vec<f32>> = rows.iter().map(|row| vec![even; row.units * tags]).collect();
-    predict_windows(model, params, framed, (rows, &tagger_windows(rows, framed.window_size())), &mut all)?;
+    predict_windows(model, params, template, (rows, &tagger_windows(rows, template.window_size())), &mut all)?;
     Ok(all)
 }
 
@@ -180,15 +180,15 @@ pub fn log_probabilities(
 fn predict_windows(
     model: &TokenTagger,
     params: &Params<f32>,
-    framed: InputFraming<'_>,
+    template: InputTemplate<'_>,
     (rows, pieces): (&[UnitRow], &[TaggerWindow]),
     all: &mut [Vec<f32>],
 ) -> Result<()> {
     let tags = model.config().num_tags;
-    let lengths: Vec<usize> = pieces.iter().map(|piece| piece.tokens.len() + framed.frame.len()).collect();
+    let lengths: Vec<usize> = pieces.iter().map(|piece| piece.tokens.len() + template.special_tokens.len()).collect();
     let batches = batches_by_length(&lengths, BATCH_TOKENS);
     let found = map_batches(&batches, |batch| {
-        let packed = PackedWindows::pack(framed, rows, batch.iter().map(|&piece| &pieces[piece]));
+        let packed = PackedWindows::pack(template, rows, batch.iter().map(|&piece| &pieces[piece]));
         Ok(model.logits(params, packed.tokens(), packed.units())?)
     })?;
     for (logits, batch) in found.iter().zip(&batches) {
@@ -207,6 +207,10 @@ fn predict_windows(
 }
 
 impl TaggerNetwork {
+    fn input_template(&self) -> InputTemplate<'_> {
+        InputTemplate { special_tokens: self.tokenizer.special_tokens(), max_tokens: self.config.max_tokens }
+    }
+
     /// Tokenizes a text, and returns its first window with the units in it. `None` if there are no tokens.
     pub(crate) fn first_window(
         &self,
@@ -214,17 +218,17 @@ impl TaggerNetwork {
         units: &[Range<usize>],
     ) -> Result<Option<(PackedWindows, Range<usize>)>> {
         let rows = [UnitRow::encode(&self.tokenizer, text, units)?];
-        let framing = InputFraming { frame: self.tokenizer.special_tokens(), max_tokens: self.config.max_tokens };
-        let windows = tagger_windows(&rows, framing.window_size());
+        let template = self.input_template();
+        let windows = tagger_windows(&rows, template.window_size());
         let first = windows.first();
-        Ok(first.map(|window| (PackedWindows::pack(framing, &rows, std::iter::once(window)), window.units.clone())))
+        Ok(first.map(|window| (PackedWindows::pack(template, &rows, std::iter::once(window)), window.units.clone())))
     }
 
     /// Computes the tag log-probabilities of each unit of each text, (units, tags).
     pub fn log_probabilities(&self, texts: &[(&str, Vec<Range<usize>>)]) -> Result<Vec<Vec<f32>>> {
         let rows = encode_unit_rows(&self.tokenizer, texts)?;
-        let framed = InputFraming { frame: self.tokenizer.special_tokens(), max_tokens: self.config.max_tokens };
-        log_probabilities(&self.model, &self.params, framed, &rows)
+        let template = self.input_template();
+        log_probabilities(&self.model, &self.params, template, &rows)
     }
 
     /// Returns the token that replaces masked tokens, and its name: the encoder's mask token, or the unknown token if
@@ -249,9 +253,9 @@ impl TaggerNetwork {
         let row = UnitRow::encode(&self.tokenizer, text, units)?;
         let spans = self.tokenizer.encode(text)?.spans;
         let (mask, _) = self.mask_token();
-        let framed = InputFraming { frame: self.tokenizer.special_tokens(), max_tokens: self.config.max_tokens };
+        let template = self.input_template();
         let (mut rows, mut changed) = (Vec::with_capacity(parts.len()), Vec::new());
-        let windows = tagger_windows(std::slice::from_ref(&row), framed.window_size());
+        let windows = tagger_windows(std::slice::from_ref(&row), template.window_size());
         for (at, part) in parts.iter().enumerate() {
             let is_hidden = |token: usize| spans[token].0 < part.end && part.start < spans[token].1;
             let mut row = row.clone();
@@ -261,7 +265,7 @@ impl TaggerNetwork {
             rows.push(row);
         }
         let mut all = vec![plain.to_vec(); parts.len()];
-        predict_windows(&self.model, &self.params, framed, (&rows, &changed), &mut all)?;
+        predict_windows(&self.model, &self.params, template, (&rows, &changed), &mut all)?;
         Ok(all)
     }
 }

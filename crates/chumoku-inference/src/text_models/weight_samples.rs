@@ -92,25 +92,11 @@ fn statistics(numbers: &[f32]) -> [f64; 4] {
 mod tests {
     use super::*;
     use crate::models::{Classifier, ClassifierConfig};
-    use crate::nn::{
-        AttentionOptions, EncoderConfig, InputEmbeddingsOptions, LayerOptions, NormOrder, Pooling, PositionKind,
-    };
+    use crate::nn::{EncoderConfig, InputEmbeddingsOptions, Pooling, PositionKind};
 
     #[test]
     fn every_weight_is_in_the_statistics_of_one_step() {
-        let encoder = EncoderConfig {
-            num_layers: 2,
-            d_model: 16,
-            num_heads: 2,
-            d_ff: 24,
-            activation: "gelu".into(),
-            norm_order: NormOrder::Pre,
-            dropout: 0.0,
-            attention_dropout: 0.0,
-            causal: false,
-            attention: AttentionOptions::default(),
-            options: LayerOptions::default(),
-        };
+        let encoder = EncoderConfig::new(2, 16, 2, 24);
         let config = ClassifierConfig {
             vocab_size: 30,
             num_classes: 3,

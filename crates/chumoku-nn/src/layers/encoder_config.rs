@@ -95,6 +95,23 @@ impl FeedForwardKind {
 }
 
 impl EncoderConfig {
+    /// Creates the configuration of a pre-norm encoder with GELU, full attention and no dropout.
+    pub fn new(num_layers: usize, d_model: usize, num_heads: usize, d_ff: usize) -> EncoderConfig {
+        EncoderConfig {
+            num_layers,
+            d_model,
+            num_heads,
+            d_ff,
+            activation: "gelu".into(),
+            norm_order: NormOrder::Pre,
+            dropout: 0.0,
+            attention_dropout: 0.0,
+            causal: false,
+            attention: AttentionOptions::default(),
+            options: LayerOptions::default(),
+        }
+    }
+
     /// Checks the sizes, which may come from a file.
     ///
     /// # Errors

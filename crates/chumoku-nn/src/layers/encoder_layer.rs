@@ -166,7 +166,7 @@ impl EncoderLayer {
     }
 
     /// The number of attention heads.
-    pub fn num_heads(&self) -> usize {
+    pub(crate) fn num_heads(&self) -> usize {
         self.attention.config().num_heads
     }
 

@@ -38,11 +38,6 @@ impl MaskedLanguageModel {
         Ok(MaskedLanguageModel { encoder, layout: builder.finish(), dense, norm })
     }
 
-    /// The configuration of the encoder.
-    pub fn config(&self) -> &TextEncoderConfig {
-        self.encoder.config()
-    }
-
     /// The names, shapes and offsets of the parameters.
     pub fn layout(&self) -> &Arc<ParamLayout> {
         &self.layout

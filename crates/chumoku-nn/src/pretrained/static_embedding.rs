@@ -4,8 +4,7 @@
 use super::{PretrainedEncoder, PretrainedHead, TensorSource, check_size};
 use crate::Result;
 use crate::layers::{
-    AttentionOptions, DenseHeadConfig, EncoderConfig, HeadActivation, InputEmbeddingsOptions, LayerOptions, NormOrder,
-    Pooling, PositionKind,
+    DenseHeadConfig, EncoderConfig, HeadActivation, InputEmbeddingsOptions, NormOrder, Pooling, PositionKind,
 };
 use crate::models::TextEncoderConfig;
 
@@ -38,19 +37,7 @@ impl StaticEmbeddingConfig {
         check_size("width", d_model, 1 << 16)?;
         let config = TextEncoderConfig {
             vocab_size,
-            encoder: EncoderConfig {
-                num_layers: 0,
-                d_model,
-                num_heads: 1,
-                d_ff: d_model,
-                activation: "gelu".into(),
-                norm_order: NormOrder::Post,
-                dropout: 0.0,
-                attention_dropout: 0.0,
-                causal: false,
-                attention: AttentionOptions::default(),
-                options: LayerOptions::default(),
-            },
+            encoder: EncoderConfig { norm_order: NormOrder::Post, ..EncoderConfig::new(0, d_model, 1, d_model) },
             position: PositionKind::None,
             max_length: LONGEST,
             embedding_dropout: 0.0,

@@ -2,8 +2,7 @@
 
 use chumoku_kernels::{Isa, Precision, RecurrentCell, active_isa};
 use chumoku_nn::layers::{
-    AttentionOptions, BackboneConfig, EncoderConfig, InputEmbeddingsOptions, LayerOptions, Mode, NormOrder, Offsets,
-    Pooling, PositionKind,
+    AttentionOptions, BackboneConfig, EncoderConfig, InputEmbeddingsOptions, Mode, Offsets, Pooling, PositionKind,
 };
 use chumoku_nn::models::{Classifier, ClassifierConfig};
 use chumoku_nn::params::Params;
@@ -21,20 +20,7 @@ fn model() -> Classifier {
     Classifier::new(ClassifierConfig {
         vocab_size: 50,
         num_classes: 3,
-        backbone: EncoderConfig {
-            num_layers: 2,
-            d_model: 64,
-            num_heads: 4,
-            d_ff: 100,
-            activation: "gelu".into(),
-            norm_order: NormOrder::Pre,
-            dropout: 0.1,
-            attention_dropout: 0.1,
-            causal: false,
-            attention: AttentionOptions::default(),
-            options: LayerOptions::default(),
-        }
-        .into(),
+        backbone: EncoderConfig { dropout: 0.1, attention_dropout: 0.1, ..EncoderConfig::new(2, 64, 4, 100) }.into(),
         position: PositionKind::Sinusoidal,
         max_length: 300,
         pooling: Pooling::Mean,

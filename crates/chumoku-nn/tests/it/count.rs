@@ -65,19 +65,7 @@ fn classifier(body: impl Into<chumoku_nn::layers::BackboneConfig>, position: Pos
 
 /// Every option that changes the cost, in two models.
 fn encoders() -> impl Iterator<Item = (EncoderConfig, PositionKind)> {
-    let plain = EncoderConfig {
-        num_layers: 3,
-        d_model: 24,
-        num_heads: 4,
-        d_ff: 56,
-        activation: "gelu".into(),
-        norm_order: NormOrder::Post,
-        dropout: 0.0,
-        attention_dropout: 0.0,
-        causal: false,
-        attention: AttentionOptions::default(),
-        options: LayerOptions::default(),
-    };
+    let plain = EncoderConfig { norm_order: NormOrder::Post, ..EncoderConfig::new(3, 24, 4, 56) };
     let grouped = AttentionOptions { num_key_heads: Some(2), train_beta: true, ..AttentionOptions::default() };
     let pre = EncoderConfig { norm_order: NormOrder::Pre, attention: grouped, ..plain.clone() };
     [(plain, PositionKind::Sinusoidal), (pre, PositionKind::Learned)].into_iter()
@@ -356,17 +344,9 @@ fn check_formulas() {
         [(1, 7, None, NormOrder::Pre), (3, 20, Some(2), NormOrder::Post), (2, 33, Some(1), NormOrder::Pre)]
     {
         let encoder = EncoderConfig {
-            num_layers: 3,
-            d_model: 24,
-            num_heads: 4,
-            d_ff: 56,
-            activation: "gelu".into(),
             norm_order,
-            dropout: 0.0,
-            attention_dropout: 0.0,
-            causal: false,
             attention: AttentionOptions { num_key_heads: key_heads, ..AttentionOptions::default() },
-            options: LayerOptions::default(),
+            ..EncoderConfig::new(3, 24, 4, 56)
         };
         let base = CountConfig {
             batch,

@@ -348,17 +348,9 @@ both!(feed_forward_gelu, feed_forward, "feed_forward_gelu", Activation::Gelu);
 
 fn config(num_layers: usize, norm_order: NormOrder, activation: &str, scale: usize) -> EncoderConfig {
     EncoderConfig {
-        num_layers,
-        d_model: 8 * scale,
-        num_heads: 2,
-        d_ff: 16 * scale,
         activation: activation.into(),
         norm_order,
-        dropout: 0.0,
-        attention_dropout: 0.0,
-        causal: false,
-        attention: AttentionOptions::default(),
-        options: LayerOptions::default(),
+        ..EncoderConfig::new(num_layers, 8 * scale, 2, 16 * scale)
     }
 }
 

@@ -385,19 +385,7 @@ fn hard_attention_is_straight_through() {
 }
 
 fn encoder_config(order: NormOrder, causal: bool) -> EncoderConfig {
-    EncoderConfig {
-        num_layers: 2,
-        d_model: 6,
-        num_heads: 2,
-        d_ff: 8,
-        activation: "gelu".into(),
-        norm_order: order,
-        dropout: 0.2,
-        attention_dropout: 0.2,
-        causal,
-        attention: AttentionOptions::default(),
-        options: LayerOptions::default(),
-    }
+    EncoderConfig { norm_order: order, dropout: 0.2, attention_dropout: 0.2, causal, ..EncoderConfig::new(2, 6, 2, 8) }
 }
 
 #[test]

@@ -12,19 +12,8 @@ const VOCABULARY: usize = 23;
 fn models() -> Vec<LanguageModel> {
     let positions = [PositionKind::Learned, PositionKind::Sinusoidal, PositionKind::Rotary, PositionKind::Alibi];
     let model = |position| {
-        let encoder = EncoderConfig {
-            num_layers: 2,
-            d_model: 16,
-            num_heads: 4,
-            d_ff: 24,
-            activation: "gelu".into(),
-            norm_order: NormOrder::Pre,
-            dropout: 0.1,
-            attention_dropout: 0.1,
-            causal: true,
-            attention: AttentionOptions::default(),
-            options: LayerOptions::default(),
-        };
+        let encoder =
+            EncoderConfig { dropout: 0.1, attention_dropout: 0.1, causal: true, ..EncoderConfig::new(2, 16, 4, 24) };
         let config = LanguageModelConfig {
             vocab_size: VOCABULARY,
             encoder,

@@ -2,10 +2,7 @@
 //! measures a step on as many threads.
 
 use chumoku_kernels::{CrossEntropy, Isa, Philox, Precision, active_isa, cap_isa, profile};
-use chumoku_nn::layers::{
-    AttentionOptions, DropoutSeed, EncoderConfig, InputEmbeddingsOptions, LayerOptions, Mode, NormOrder, Offsets,
-    Pooling, PositionKind,
-};
+use chumoku_nn::layers::{DropoutSeed, EncoderConfig, InputEmbeddingsOptions, Mode, Offsets, Pooling, PositionKind};
 use chumoku_nn::models::{Classifier, ClassifierConfig};
 use chumoku_nn::params::Params;
 use std::collections::BTreeMap;
@@ -26,19 +23,8 @@ struct StepShape {
 /// Returns the pieces of each operation per parallel section, for a training step of one layer.
 fn pieces_per_operation(shape: StepShape) -> BTreeMap<String, u64> {
     let StepShape { d_model, heads, sequences, length } = shape;
-    let encoder = EncoderConfig {
-        num_layers: 1,
-        d_model,
-        num_heads: heads,
-        d_ff: 4 * d_model,
-        activation: "gelu".into(),
-        norm_order: NormOrder::Pre,
-        dropout: 0.1,
-        attention_dropout: 0.1,
-        causal: false,
-        attention: AttentionOptions::default(),
-        options: LayerOptions::default(),
-    };
+    let encoder =
+        EncoderConfig { dropout: 0.1, attention_dropout: 0.1, ..EncoderConfig::new(1, d_model, heads, 4 * d_model) };
     let model = Classifier::new(ClassifierConfig {
         vocab_size: 1000,
         num_classes: 2,

@@ -17,20 +17,7 @@ fn classifier(position: PositionKind, pooling: Pooling) -> (Classifier, Params<f
     let classifier = Classifier::new(ClassifierConfig {
         vocab_size: 40,
         num_classes: 3,
-        backbone: EncoderConfig {
-            num_layers: 2,
-            d_model: 24,
-            num_heads: 3,
-            d_ff: 40,
-            activation: "gelu".into(),
-            norm_order: NormOrder::Pre,
-            dropout: 0.1,
-            attention_dropout: 0.1,
-            causal: false,
-            attention: AttentionOptions::default(),
-            options: LayerOptions::default(),
-        }
-        .into(),
+        backbone: EncoderConfig { dropout: 0.1, attention_dropout: 0.1, ..EncoderConfig::new(2, 24, 3, 40) }.into(),
         position,
         max_length: 64,
         pooling,

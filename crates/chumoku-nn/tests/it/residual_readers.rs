@@ -11,19 +11,7 @@ use testkit::{Random, Tolerance, compare};
 const RULE: Tolerance = Tolerance { relative: 1e-11, absolute: 1e-11 };
 
 fn encoder_config(norm_order: NormOrder) -> EncoderConfig {
-    EncoderConfig {
-        num_layers: 2,
-        d_model: 16,
-        num_heads: 4,
-        d_ff: 24,
-        activation: "gelu".into(),
-        norm_order,
-        dropout: 0.2,
-        attention_dropout: 0.2,
-        causal: false,
-        attention: AttentionOptions::default(),
-        options: LayerOptions::default(),
-    }
+    EncoderConfig { norm_order, dropout: 0.2, attention_dropout: 0.2, ..EncoderConfig::new(2, 16, 4, 24) }
 }
 
 fn random_params(layout: &Arc<ParamLayout>) -> Params<f64> {

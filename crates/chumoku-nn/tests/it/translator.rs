@@ -15,17 +15,10 @@ fn config(order: NormOrder, position: PositionKind, joint_vocabulary: bool) -> T
         target_vocab_size: 23,
         joint_vocabulary,
         encoder: EncoderConfig {
-            num_layers: 2,
-            d_model: 16,
-            num_heads: 4,
-            d_ff: 24,
-            activation: "gelu".into(),
             norm_order: order,
             dropout: 0.2,
             attention_dropout: 0.2,
-            causal: false,
-            attention: AttentionOptions::default(),
-            options: LayerOptions::default(),
+            ..EncoderConfig::new(2, 16, 4, 24)
         },
         num_decoder_layers: 2,
         position,

@@ -84,6 +84,12 @@ pub fn format_count(n: u64, singular: &str) -> String {
     if n == 1 { format!("1 {singular}") } else { format!("{n} {singular}s") }
 }
 
+/// Formats a share in percent: `12.5 %`.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
 /// Formats an integer with thousands separators: `1,234,567`.
 #[must_use]
 pub fn format_thousands(n: usize) -> String {

@@ -30,11 +30,6 @@ pub enum TokenizationUnit {
 }
 
 impl TokenizationUnit {
-    /// The name of the unit in files, which are in English.
-    pub fn noun(self) -> &'static str {
-        self.noun_in(Lang::En)
-    }
-
     /// The name of the unit for users.
     pub fn noun_in(self, lang: Lang) -> &'static str {
         match self {

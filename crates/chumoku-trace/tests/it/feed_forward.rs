@@ -338,7 +338,7 @@ fn layers_of_published_models_match_their_hidden_states() {
             }
             if has_answer {
                 let model = TextClassifier::load(folder.path()).unwrap();
-                let own = &model.predict(&[&text]).unwrap()[0].attention;
+                let own = &model.predict(&[&text]).unwrap()[0].network;
                 let (found, labels) = (value(&trace, "probabilities"), model.labels());
                 assert_eq!((found.dim(), &trace.classes[..]), ((1, labels.len()), labels), "{name}");
                 for (p, own) in found.iter().zip(own) {

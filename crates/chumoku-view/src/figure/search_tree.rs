@@ -6,6 +6,7 @@ use crate::picture::{Paint, SceneItem, SceneText};
 use crate::terminal::Painter as TerminalPaint;
 use crate::width::{align_left, align_right, truncate, unsigned_zero};
 use chumoku::lang::show_controls;
+use chumoku::lang::wording::percent;
 use chumoku::tr_in;
 use serde_json::{Value, json};
 
@@ -53,10 +54,6 @@ const MAX_TOKEN_WIDTH: usize = 16;
 const STEP_WIDTH: f64 = 132.0;
 const NODE_SIZE: [f64; 2] = [104.0, 36.0];
 const ROW_HEIGHT: f64 = 44.0;
-
-fn format_percent(p: f64) -> String {
-    format!("{:.1} %", 100.0 * p)
-}
 
 fn format_log_probability(x: f64) -> String {
     unsigned_zero(format!("{x:.2}")).replace('-', "−")
@@ -113,7 +110,7 @@ impl SearchTree {
             let says = format!(
                 "{}: {}, ln p {}",
                 show_controls(&node.name),
-                format_percent(node.probability),
+                percent(node.probability),
                 format_log_probability(node.log_probability)
             );
             let share = match node.outcome {
@@ -130,8 +127,7 @@ impl SearchTree {
                 if node.outcome == NodeOutcome::Dropped { Paint::SecondaryText } else { Paint::TextOnShare(share) };
             let is_bold = node.outcome != NodeOutcome::Dropped;
             canvas.text(SceneText { is_bold, ..SceneText::new([x + 5.0, y + 15.0], name, TEXT_SIZE, ink) });
-            let below =
-                format!("{}  {}", format_percent(node.probability), format_log_probability(node.log_probability));
+            let below = format!("{}  {}", percent(node.probability), format_log_probability(node.log_probability));
             canvas.text(SceneText::new([x + 5.0, y + 30.0], below, 10.0, ink));
             bottom = f64::max(bottom, y + NODE_SIZE[1]);
         }
@@ -178,7 +174,7 @@ impl SearchTree {
                 .map_or(String::new(), |score| format!(" {}", align_right(&format_log_probability(score), 7)));
             let numbers = format!(
                 "{} {}{score}",
-                align_right(&format_percent(node.probability), 8),
+                align_right(&percent(node.probability), 8),
                 align_right(&format_log_probability(node.log_probability), 7)
             );
             let text = format!("{mark}{name}");

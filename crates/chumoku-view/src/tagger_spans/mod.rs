@@ -16,6 +16,7 @@ pub use text::render_tagged;
 
 use crate::figure::{ColorScale, ColoredText, Content, Figure, FigureAxis, Heatmap};
 use crate::phrases::translate_phrase;
+use chumoku::characters::CharacterOffsets;
 use chumoku::explain::{ExplainedSpan, FeatureEffect, HighlightedWord, LabelComparison, TaggedText, TransitionEffect};
 use chumoku::lang::{Lang, show_controls, show_controls_in_text};
 use chumoku::tr_in;
@@ -207,8 +208,8 @@ fn changed_labels(against: &LabelComparison, lang: Lang) -> String {
 
 /// Marks the words that overlap the span.
 fn words_in_span(tagged: &TaggedText, span: &ExplainedSpan) -> Vec<bool> {
-    let byte = |at: usize| tagged.text.char_indices().nth(at).map_or(tagged.text.len(), |(byte, _)| byte);
-    let own = byte(span.span.span.start)..byte(span.span.span.end);
+    let characters = CharacterOffsets::new(&tagged.text);
+    let own = characters.byte(span.span.span.start)..characters.byte(span.span.span.end);
     let mut end = 0;
     let is_inside = |word: &HighlightedWord| {
         let start = tagged.text[end..].find(&word.text).map_or(end, |at| end + at);

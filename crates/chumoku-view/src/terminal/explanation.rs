@@ -195,7 +195,7 @@ impl ExplanationWriter<'_> {
             };
             let mut cells = align_right(&format!("{:.1} %", p.probability * 100.0), column[0]);
             if let Some(parts) = parts {
-                cells += &paint.quiet(&align_right(&of(&parts.attention), column[1]));
+                cells += &paint.quiet(&align_right(&of(&parts.network), column[1]));
                 cells += &paint.quiet(&align_right(&of(&parts.ngrams), column[2]));
             }
             let filled = filled_bar(p.probability, bar);

@@ -67,7 +67,7 @@ impl OutOfFoldModels {
                 first_deal = fold_of;
             }
         }
-        let scale = Blend::fit(&log_p, &[], labels, None).attention.max(0.0);
+        let scale = Blend::fit(&log_p, &[], labels, None).network.max(0.0);
         let probabilities = log_p.iter().flat_map(|log_p| scaled_probabilities(log_p, scale)).collect();
         Ok(OutOfFoldModels { models, fold_of: first_deal, scale, probabilities, classes })
     }

@@ -2,7 +2,7 @@
 
 use super::data_source::read_metrics;
 use super::{DataSource, TrainingTexts};
-use crate::blend::number::NumberScale;
+use crate::blend::number::NumberDiscretizer;
 use crate::data::SpanUnit;
 use crate::feature_columns::FeatureColumn;
 use crate::hierarchy::{Hierarchy, HierarchySource};
@@ -41,8 +41,8 @@ pub struct BaseModel {
     pub predicts: PredictionKind,
     /// The classes, labels or kinds of spans. For numbers, the thresholds.
     pub labels: Vec<String>,
-    /// The scale of a predictor of numbers; empty for other models.
-    pub scale: NumberScale,
+    /// The bins of a predictor of numbers; empty for other models.
+    pub discretizer: NumberDiscretizer,
     /// For a tagger: the unit that gets a label, and whether every unit has one.
     pub(crate) spans: Option<(SpanUnit, bool)>,
     /// The feature columns, in order.
@@ -155,15 +155,15 @@ impl BaseModel {
     }
 
     fn from_predictor(model: Predictor<'_>) -> BaseModel {
-        let (tells, scale) = match model.target() {
-            PredictionTarget::OneClass => (PredictionKind::Class, NumberScale::default()),
-            PredictionTarget::Labels(_) => (PredictionKind::Labels, NumberScale::default()),
-            PredictionTarget::Number(number) => (PredictionKind::Number, number.scale.clone()),
+        let (tells, discretizer) = match model.target() {
+            PredictionTarget::OneClass => (PredictionKind::Class, NumberDiscretizer::default()),
+            PredictionTarget::Labels(_) => (PredictionKind::Labels, NumberDiscretizer::default()),
+            PredictionTarget::Number(number) => (PredictionKind::Number, number.discretizer.clone()),
         };
         BaseModel {
             predicts: tells,
             labels: model.labels().to_vec(),
-            scale,
+            discretizer,
             columns: model.columns().to_vec(),
             network: model.network_kind(),
             reads_pairs: model.reads_pairs(),

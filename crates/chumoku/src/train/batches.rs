@@ -1,12 +1,9 @@
 //! Batches of sequences of similar length, in an order that depends on the seed.
 
+use super::random_streams;
 use crate::parallel_batches::batches_in_order;
 use crate::sorting;
 use chumoku_kernels::Philox;
-
-/// Random streams of a run other than dropout's, which are numbered by step and micro-batch.
-const SHUFFLE: u64 = 1 << 62;
-const ORDER: u64 = SHUFFLE + (1 << 56);
 
 /// Divides sequences into batches of at most `budget` tokens, or of a single longer sequence.
 ///
@@ -14,14 +11,14 @@ const ORDER: u64 = SHUFFLE + (1 << 56);
 /// lengths, but different sequences in every epoch. Finally, the batches are shuffled. There is no padding: similar
 /// lengths only keep the number of sequences in a batch steady.
 pub(crate) fn batches(lengths: &[usize], budget: usize, seed: u64, epoch: u64) -> Vec<Vec<usize>> {
-    let mut order = Philox::new(seed, SHUFFLE + epoch).permutation(lengths.len());
+    let mut order = Philox::new(seed, random_streams::SEQUENCES + epoch).permutation(lengths.len());
     let mean = lengths.iter().sum::<usize>().div_ceil(lengths.len().max(1)).max(1);
     let stretch = (16 * budget).div_ceil(mean).max(1);
     for part in order.chunks_mut(stretch) {
         sorting::sort_by_key(part, |&i| lengths[i]);
     }
     let found = batches_in_order(&order, lengths, budget);
-    let shuffled = Philox::new(seed, ORDER + epoch).permutation(found.len());
+    let shuffled = Philox::new(seed, random_streams::BATCHES + epoch).permutation(found.len());
     shuffled.into_iter().map(|i| found[i].clone()).collect()
 }
 

@@ -6,6 +6,7 @@ use super::run_identity::plan_json;
 use super::training::held_out_part;
 use super::{Plan, TrainOptions, TrainState, TrainingData};
 use crate::Result;
+use crate::lang::wording::percent;
 use crate::lang::{escape_markdown, lang};
 use crate::ngram::NgramTarget;
 use crate::nn::BackboneKind;
@@ -54,13 +55,13 @@ pub(crate) fn evaluate(
     seed: u64,
 ) -> Result<ClassifierReport> {
     let (rows, _) = reported_rows(data);
-    let ClassifierScores { ensemble: whole, members: [attention, ngrams], advice, confidences: sure, levels } =
+    let ClassifierScores { ensemble: whole, members: [network, ngrams], advice, confidences: sure, levels } =
         model.scores(rows, seed)?;
     let majority = majority_scores(data, rows, seed);
-    let advice = advice.or_majority([&whole, &attention, &ngrams], &majority);
+    let advice = advice.or_majority([&whole, &network, &ngrams], &majority);
     Ok(ClassifierReport {
         ensemble: whole,
-        members: [attention, ngrams, majority],
+        members: [network, ngrams, majority],
         from_scratch,
         advice,
         confidences: sure,
@@ -91,7 +92,7 @@ pub(crate) fn majority_scores(data: &TrainingData, rows: &Rows, seed: u64) -> Sc
 pub(crate) fn network_correctness(model: &TextClassifier, data: &TrainingData) -> Result<Vec<bool>> {
     let (rows, _) = reported_rows(data);
     let predictions = model.predict(&rows.texts())?;
-    Ok(predictions.iter().zip(&rows.labels).map(|(p, &label)| argmax(&p.attention) == label).collect())
+    Ok(predictions.iter().zip(&rows.labels).map(|(p, &label)| argmax(&p.network) == label).collect())
 }
 
 pub(crate) fn metrics(
@@ -223,7 +224,7 @@ pub(crate) fn model_card(
          power {:.2}; both powers were fitted on held-out rows, so the probabilities are calibrated on them.\n\n",
         "\n予測は、{noun}の確率の {:.2} 乗と n-gram モデルの確率の {:.2} 乗の積です。どちらの指数も学習から除いた行で求めたもので、確率は\
          その行で較正されています。\n\n",
-        blend.attention,
+        blend.network,
         blend.ngrams
     );
     card += &class_table(&report.ensemble);
@@ -310,10 +311,6 @@ pub(super) fn heading(data: &TrainingData, scores: &Scores) -> String {
 pub(super) fn label_heading(labels: &[String]) -> String {
     let labels: String = labels.join(lang().pick(", ", "、")).chars().take(200).collect();
     escape_markdown(&labels)
-}
-
-fn percent(x: f64) -> String {
-    format!("{:.1} %", 100.0 * x)
 }
 
 /// The heading of the scores, which names the rows that they are computed on.

@@ -28,7 +28,8 @@ struct Manifest {
     step: u64,
     epoch: u64,
     batch: u64,
-    stale: u64,
+    #[serde(rename = "stale")]
+    epochs_without_improvement: u64,
     best: Option<BestRecord>,
     /// Bytes of `log.jsonl` written before this checkpoint.
     log_bytes: u64,
@@ -79,7 +80,7 @@ pub(super) fn save(folder: &Path, state: &TrainState, identity: &RunIdentity, lo
         step: state.step,
         epoch: state.epoch,
         batch: state.batch,
-        stale: state.epochs_without_improvement,
+        epochs_without_improvement: state.epochs_without_improvement,
         best: state.best.map(|b| BestRecord { epoch: b.epoch, score: b.score, loss: b.loss }),
         log_bytes,
         sha256: crate::checksum::hex(Sha256::digest(&tensors)),
@@ -188,7 +189,7 @@ fn read(path: &Path, start: &Params<f32>, fingerprint: &str) -> Result<(TrainSta
         average: array("average")?,
         best_params: array("best_params")?,
         best: manifest.best.map(|b| BestEvaluation { epoch: b.epoch, score: b.score, loss: b.loss }),
-        epochs_without_improvement: manifest.stale,
+        epochs_without_improvement: manifest.epochs_without_improvement,
     };
     Ok((state, manifest.log_bytes))
 }

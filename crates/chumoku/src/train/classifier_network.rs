@@ -11,7 +11,7 @@ use crate::text::{NormalizationForm, SEP, TextTokenizer, TokenizationUnit, Token
 use crate::text_models::classifier::{TextClassifier, tokenizer_for_pairs};
 use crate::text_models::generator::TextGenerator;
 use crate::train::logistic::LogisticRegression;
-use crate::{Error, ModelKind, Result, stages, tr};
+use crate::{Error, ModelKind, Result, stage_timer, tr};
 use std::path::Path;
 
 impl TrainOptions {
@@ -113,7 +113,7 @@ impl ClassifierNetwork {
     }
 
     fn build(data: &NetworkInputs<'_>, options: &TrainOptions, has_linear_head: bool) -> Result<ClassifierNetwork> {
-        let _stage = stages::begin(stages::TOKENS);
+        let _stage = stage_timer::begin(stage_timer::TOKENS);
         let mut network = match &options.from {
             None => ClassifierNetwork::from_scratch(data, options)?,
             Some(folder) => match data.base {

@@ -6,16 +6,16 @@ use super::classifier_network::ClassifierNetwork;
 use super::display_names::{network_name, network_sizes, topic_label};
 use super::memory::{FORWARD_SHARE, MemoryEstimate, bytes_of};
 use super::micro_batches::StepOutput;
+use super::random_streams;
 use super::run_identity::sha256_of_numbers;
 use super::target::ClassifierTarget;
-use super::token_windows::WINDOW_STREAM;
 use super::trainable::{Evaluation, StepContext, Trainable};
 use super::{DataShape, Plan, Rows, TrainEvent, TrainSettings, TrainingData, batches};
 use crate::lang::lang;
 use crate::lang::wording::{format_count, format_thousands};
 use crate::models::Classifier;
 use crate::ngram::NgramTarget;
-use crate::parallel_batches::{self, InputFraming};
+use crate::parallel_batches::{self, InputTemplate};
 use crate::params::{ParamLayout, Params};
 use crate::pretrained::FineTuningBase;
 use crate::row::AsRow;
@@ -67,9 +67,6 @@ pub(super) struct ClassifierTask<'a, A = u32> {
     pub(super) seconds_after_steps: f64,
 }
 
-/// The random stream of dropped tokens; see also [`batches`].
-const TOKEN_DROPOUT_STREAM: u64 = WINDOW_STREAM + (1 << 56);
-
 impl<'a, A: ClassifierTarget> ClassifierTask<'a, A> {
     pub(super) fn new(
         data: &'a TrainingData<A>,
@@ -110,15 +107,15 @@ impl<'a, A: ClassifierTarget> ClassifierTask<'a, A> {
 
     /// Returns the logits of the validation rows.
     pub(super) fn held_out_logits(&self, params: &Params<f32>) -> Result<Array2<f32>> {
-        parallel_batches::logits(self.model, params, self.framed(), &self.valid_rows)
+        parallel_batches::logits(self.model, params, self.input_template(), &self.valid_rows)
     }
 
-    fn framed(&self) -> InputFraming<'_> {
-        InputFraming { frame: self.tokenizer.special_tokens(), max_tokens: self.plan.max_tokens() }
+    fn input_template(&self) -> InputTemplate<'_> {
+        InputTemplate { special_tokens: self.tokenizer.special_tokens(), max_tokens: self.plan.max_tokens() }
     }
 
     fn window(&self) -> usize {
-        self.framed().window_size()
+        self.input_template().window_size()
     }
 
     /// Returns the tokens of a row in a training step, including special tokens.
@@ -217,11 +214,11 @@ impl<'a, A: ClassifierTarget> ClassifierTask<'a, A> {
         let ids = &self.rows[row];
         let mut start = 0;
         if ids.len() > self.window() {
-            let random = Philox::new(seed, WINDOW_STREAM + epoch).uniform(row as u64);
+            let random = Philox::new(seed, random_streams::WINDOWS + epoch).uniform(row as u64);
             start = (f64::from(random) * (ids.len() - self.window() + 1) as f64) as usize;
         }
         let ids = &ids[start..ids.len().min(start + self.window())];
-        let random = Philox::new(seed, TOKEN_DROPOUT_STREAM + epoch);
+        let random = Philox::new(seed, random_streams::TOKEN_DROPOUT + epoch);
         let kept = (0..ids.len().div_ceil(4)).flat_map(|block| random.block((row as u64) << 20 | block as u64));
         let threshold = (f64::from(self.plan.token_dropout) * f64::from(u32::MAX)) as u32;
         ids.iter().zip(kept).filter(|(_, word)| *word >= threshold).map(|(&id, _)| id).collect()
@@ -287,7 +284,7 @@ impl<A: ClassifierTarget> Trainable for ClassifierTask<'_, A> {
         grads: &mut Params<f32>,
     ) -> Result<StepOutput> {
         let samples: Vec<Vec<u32>> = rows.iter().map(|&row| self.sample(row, at)).collect();
-        let (ids, offsets) = self.framed().pack(samples.iter().map(Vec::as_slice));
+        let (ids, offsets) = self.input_template().pack(samples.iter().map(Vec::as_slice));
         let answers: Vec<A> = rows.iter().map(|&row| self.data.train.labels[row].clone()).collect();
         let weights = select_weights(self.data.train.weights.as_deref(), rows);
         let answers = (&answers[..], weights.as_deref());
@@ -297,7 +294,7 @@ impl<A: ClassifierTarget> Trainable for ClassifierTask<'_, A> {
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
         // Without validation rows, training rows are evaluated.
         let (tokens, rows) = self.rows_to_evaluate();
-        let logits = parallel_batches::logits(self.model, params, self.framed(), tokens)?;
+        let logits = parallel_batches::logits(self.model, params, self.input_template(), tokens)?;
         Ok(A::evaluate(&logits, rows, self.data, !self.valid_rows.is_empty()))
     }
 

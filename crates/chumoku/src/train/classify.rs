@@ -21,9 +21,9 @@ use crate::output::WorkFolder;
 use crate::prediction::abstention::AbstentionCalibration;
 use crate::prediction::decision_rule::{DecisionRule, Optimize};
 use crate::prediction::target::PredictionTarget;
-use crate::text_models::classifier::{ModelConfig, TextClassifier};
+use crate::text_models::classifier::{TextClassifier, TextClassifierConfig};
 use crate::text_models::predictor::Predictor;
-use crate::{Error, ModelKind, Result, stages, tr};
+use crate::{Error, ModelKind, Result, stage_timer, tr};
 use serde_json::{Value, json};
 
 /// Trains a classifier and writes the model folder `out`.
@@ -101,7 +101,7 @@ fn from_scratch(
     if ended.interrupted {
         return Ok(None);
     }
-    let config = ModelConfig {
+    let config = TextClassifierConfig {
         model_type: ModelKind::Classifier.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
         labels: data.labels.clone(),
@@ -258,15 +258,15 @@ fn blend_members(
     optimize: Option<Optimize>,
 ) -> Result<Option<DecisionRule>> {
     let valid = classifier.predict(&data.valid.texts())?;
-    let attention: Vec<Vec<f32>> = valid.iter().map(|p| p.attention.clone()).collect();
+    let network: Vec<Vec<f32>> = valid.iter().map(|p| p.network.clone()).collect();
     let ngrams: Vec<Vec<f32>> = valid.iter().filter_map(|p| p.ngrams.clone()).collect();
     classifier.config.blend =
-        Blend::fit(&attention, &ngrams, &data.valid.labels, data.valid.row_weights(weights).as_deref());
+        Blend::fit(&network, &ngrams, &data.valid.labels, data.valid.row_weights(weights).as_deref());
     let mut found = None;
     if !data.valid.is_empty() {
         let blend = classifier.config.blend;
-        let of_row = |(attention, ngrams): (&Vec<f32>, &Vec<f32>)| blend.probabilities(attention, Some(ngrams));
-        let probabilities: Vec<Vec<f32>> = attention.iter().zip(&ngrams).map(of_row).collect();
+        let of_row = |(network, ngrams): (&Vec<f32>, &Vec<f32>)| blend.probabilities(network, Some(ngrams));
+        let probabilities: Vec<Vec<f32>> = network.iter().zip(&ngrams).map(of_row).collect();
         let known: Vec<f32> = data.valid.texts().iter().filter_map(|text| classifier.known_share(text)).collect();
         let tree = data.hierarchy.as_ref();
         let labels = &data.valid.labels;
@@ -321,7 +321,7 @@ fn write_model(
     let (state, interrupted, seconds) = (&whole.ended.state, whole.ended.interrupted, whole.seconds);
     let (mut classifier, plan) = (whole.classifier, whole.plan);
 
-    let _stage = stages::begin(stages::REPORT);
+    let _stage = stage_timer::begin(stage_timer::REPORT);
     let report = super::card::evaluate(&classifier, data, from_scratch, options.seed)?;
     let mut metrics = super::card::metrics(&classifier, data, options, &plan, state, &report, interrupted);
     metrics["folds"] = folds.into();
@@ -346,7 +346,7 @@ fn write_model(
         let scores = ReportedScores { scores: &report.ensemble, confidences: &report.confidences, part };
         tuned.add_to_report(scores, &mut metrics, &mut card, &mut files);
     }
-    let writing = stages::begin(stages::WRITING);
+    let writing = stage_timer::begin(stage_timer::WRITING);
     write_folder(out, files, &metrics, card)?;
     drop(writing);
     let parts = report.named_parts();

@@ -1,6 +1,7 @@
 //! Comparison of an old and a new model on the same rows: figures, and their presentation.
 
 use crate::lang::lang;
+use crate::lang::wording::percent;
 use crate::scoring::format_value;
 use crate::tr;
 use serde::Serialize;
@@ -90,7 +91,7 @@ pub(super) fn figure_name(figure: &str) -> &'static str {
 pub fn format_figure(name: &str, value: f64) -> String {
     match name {
         "mean_absolute_error" => format_value(value),
-        _ => format!("{:.1} %", 100.0 * value),
+        _ => percent(value),
     }
 }
 

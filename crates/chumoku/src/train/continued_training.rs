@@ -65,11 +65,11 @@ impl<A: ReplayTarget> TrainingData<A> {
         labels.sort();
         labels.dedup();
         // Thresholds of numbers stay in the order of the numbers.
-        if !known.scale.thresholds.is_empty() {
+        if !known.discretizer.thresholds.is_empty() {
             labels.clone_from(&known.labels);
         }
         let parts = A::split_files(&train, [valid.as_ref(), test.as_ref()], labels.clone())?;
-        let terms = (&labels[..], &known.scale);
+        let terms = (&labels[..], &known.discretizer);
         let convert = |rows: &Rows<A>, from: &[String]| A::convert(rows, from, terms);
         let of_old = old.map(|old| [&old.train, &old.valid, &old.test].map(|rows| convert(rows, &old.labels)));
         let found = [&parts.train, &parts.valid, &parts.test].map(|rows| convert(rows, &parts.labels));
@@ -78,7 +78,7 @@ impl<A: ReplayTarget> TrainingData<A> {
         let mut notes = parts.notes;
         notes.extend(note);
         let sources = trained_sources(source, old.map(|old| &old.sources[..]).filter(|_| replays));
-        if known.scale.thresholds.is_empty() {
+        if known.discretizer.thresholds.is_empty() {
             let mut is_trained = vec![false; labels.len()];
             train_rows.labels.iter().flat_map(A::label_ids).for_each(|&label| is_trained[label as usize] = true);
             notes.extend(untrained_labels_note(&labels, &is_trained));
@@ -86,7 +86,7 @@ impl<A: ReplayTarget> TrainingData<A> {
         let hierarchy = known.paths().map(|paths| paths.build(&labels)).transpose()?;
         let mut data = TrainingData {
             labels,
-            scale: known.scale.clone(),
+            discretizer: known.discretizer.clone(),
             train: train_rows,
             valid: valid_rows,
             test: test_rows,
@@ -97,7 +97,7 @@ impl<A: ReplayTarget> TrainingData<A> {
             ..TrainingData::default()
         };
         if !is_known {
-            A::update_scale(&mut data, known);
+            A::update_discretizer(&mut data, known);
         }
         let place_of = |column: usize, cell: &str| A::place_of(&train, column, cell);
         data.check_pairs()?.with_base_columns((&known.columns, &known.column_requests()), &place_of)

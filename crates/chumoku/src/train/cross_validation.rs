@@ -83,9 +83,9 @@ pub(super) fn fold_data<A: NgramTarget>(data: &TrainingData<A>, division: &FoldR
         Rows { texts, labels, weights: select_weights(weights.as_deref(), rows) }
     };
     let [train, valid, test] = division.each_ref().map(part);
-    let (labels, scale, columns) = (data.labels.clone(), data.scale.clone(), data.columns.clone());
+    let (labels, discretizer, columns) = (data.labels.clone(), data.discretizer.clone(), data.columns.clone());
     let hierarchy = data.hierarchy.clone();
-    TrainingData { labels, scale, columns, train, valid, test, hierarchy, ..TrainingData::default() }
+    TrainingData { labels, discretizer, columns, train, valid, test, hierarchy, ..TrainingData::default() }
 }
 
 /// Cross-validates a training function, if the caller requested it: `train` trains and returns its figures.

@@ -22,8 +22,8 @@ use crate::ngram::{NgramConfig, NgramModel, WarmStart};
 use crate::parallel_batches;
 use crate::prediction::target::PredictionTarget;
 use crate::scoring::Rows;
-use crate::text_models::classifier::ModelConfig;
 use crate::text_models::classifier::TextClassifier;
+use crate::text_models::classifier::TextClassifierConfig;
 use crate::tr;
 use ndarray::Array2;
 use std::sync::atomic::AtomicBool;
@@ -113,7 +113,7 @@ pub(super) fn train_members<A: ClassifierTarget>(
     let ended = run_in_folder(&task, context, watch, observe)?;
     drop(task);
     let FittedNgrams { model: ngrams, warm_start: found, seconds, column_benefit: worth } = ngrams;
-    let config = ModelConfig {
+    let config = TextClassifierConfig {
         model_type: network
             .encoder
             .as_ref()
@@ -214,9 +214,9 @@ pub(super) type LogOdds = Vec<Vec<f32>>;
 pub(super) fn log_odds<A: ClassifierTarget>(model: &TextClassifier, rows: &Rows<A>) -> Result<[LogOdds; 2]> {
     let texts = rows.texts();
     let tokens = model.tokenizer.encode_all(&texts)?;
-    let logits: Array2<f32> = parallel_batches::logits(&model.model, &model.params, model.framing(), &tokens)?;
-    let attention: LogOdds = logits.rows().into_iter().map(|row| row.to_vec()).collect();
-    if attention.iter().flatten().any(|z| z.is_nan()) {
+    let logits: Array2<f32> = parallel_batches::logits(&model.model, &model.params, model.input_template(), &tokens)?;
+    let network: LogOdds = logits.rows().into_iter().map(|row| row.to_vec()).collect();
+    if network.iter().flatten().any(|z| z.is_nan()) {
         let problem = tr!(
             "the log-odds of the model are not finite: its weights are too large",
             "モデルの対数オッズが有限の値になりません。重みが大きすぎます"
@@ -226,5 +226,5 @@ pub(super) fn log_odds<A: ClassifierTarget>(model: &TextClassifier, rows: &Rows<
     let labels = model.labels().len();
     let of_ngrams = model.ngrams.as_ref().map(|ngrams| ngrams.logits_batch(&texts)).unwrap_or_default();
     let ngrams = of_ngrams.chunks_exact(labels).map(<[f32]>::to_vec).collect();
-    Ok([attention, ngrams])
+    Ok([network, ngrams])
 }

@@ -123,7 +123,7 @@ impl<A: NgramTarget> TrainingData<A> {
         };
         TrainingData {
             labels: self.labels.clone(),
-            scale: self.scale.clone(),
+            discretizer: self.discretizer.clone(),
             columns: columns.to_vec(),
             train: rows(&self.train),
             valid: rows(&self.valid),

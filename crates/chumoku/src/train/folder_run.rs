@@ -14,7 +14,7 @@ use super::{TrainEvent, TrainOptions, TrainState, checkpoint};
 use crate::lang::wording::format_thousands;
 use crate::model_folder::{CHECKPOINTS, LOG, has_checkpoint};
 use crate::params::Params;
-use crate::{Error, Result, stages, tr};
+use crate::{Error, Result, stage_timer, tr};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -156,14 +156,14 @@ impl LoopObserver for FolderObserver<'_> {
     }
 
     fn after_epoch(&mut self, state: &mut TrainState) -> Result<()> {
-        let _stage = stages::begin(stages::NETWORK);
+        let _stage = stage_timer::begin(stage_timer::NETWORK);
         let evaluation = self.task.evaluate(&state.average)?;
         let is_best = state.record_evaluation(evaluation.score, evaluation.loss, evaluation.is_held_out);
         self.progress.after_epoch(state, &evaluation, is_best)
     }
 
     fn save_checkpoint(&mut self, state: &TrainState) -> Result<()> {
-        let _stage = stages::begin(stages::CHECKPOINTS);
+        let _stage = stage_timer::begin(stage_timer::CHECKPOINTS);
         let start = Instant::now();
         checkpoint::save(&self.folder, state, &self.identity, self.progress.log.bytes)?;
         self.last = Instant::now();

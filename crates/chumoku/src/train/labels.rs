@@ -3,7 +3,6 @@
 use super::LabelScores;
 use super::TrainingData;
 use super::ensemble::LogOdds;
-use super::label_blend_fit::{LabelRows, cap_by_parents};
 use super::logistic_targets::LogisticTarget;
 use super::logistic_targets::MemberLogOdds;
 use super::logistic_targets::NetworkWords;
@@ -11,10 +10,11 @@ use super::logistic_targets::Scored;
 use super::logistic_targets::ScoredRows;
 use super::logistic_targets::train_ensemble;
 use super::logistic_targets::train_ngrams;
+use super::multi_label_fit::{LabelRows, cap_by_parents};
 use super::training::TrainOutcome;
 use super::training::Training;
 use crate::Result;
-use crate::blend::label_blend::LabelBlend;
+use crate::blend::binary_blend::BinaryBlend;
 use crate::lang::{escape_markdown, lang};
 use crate::prediction::Prediction;
 use crate::prediction::abstention::AbstentionCalibration;
@@ -63,7 +63,7 @@ impl LogisticTarget for Vec<u32> {
     const FOLD_FIGURES: [&'static str; 2] = ["micro_f1", "macro_f1"];
 
     fn network_only(data: &TrainingData<Self>) -> PredictionTarget {
-        PredictionTarget::Labels(LabelBlend::network_only(data.labels.len()))
+        PredictionTarget::Labels(BinaryBlend::network_only(data.labels.len()))
     }
 
     fn fit(
@@ -71,7 +71,7 @@ impl LogisticTarget for Vec<u32> {
         members: &MemberLogOdds<'_>,
         known: Option<&[f32]>,
     ) -> (PredictionTarget, Option<AbstentionCalibration>) {
-        let rows = LabelRows { data, attention: members.first, ngrams: members.second };
+        let rows = LabelRows { data, network: members.first, ngrams: members.second };
         let blend = rows.fit();
         let abstention = known.and_then(|known| rows.calibrate_abstention(&blend, known));
         (PredictionTarget::Labels(blend), abstention)
@@ -170,7 +170,7 @@ fn score_table(scores: &[(&str, &LabelScores)], part: &str) -> String {
 }
 
 /// The table of labels with their thresholds and scores.
-fn label_table(test: &LabelScores, blend: Option<&LabelBlend>) -> String {
+fn label_table(test: &LabelScores, blend: Option<&BinaryBlend>) -> String {
     let mut card = tr!(
         "\nProbabilities are calibrated on the validation rows. A label is predicted if its probability reaches its \
          threshold. The thresholds maximize micro-F1 on the validation rows.\n\n",

@@ -20,9 +20,7 @@ use crate::parallel_batches::{batches_by_length, map_batches};
 
 use crate::model_folder::{ModelIdentity, Snapshot, with_snapshot};
 use crate::models::{LanguageModel, LanguageModelConfig};
-use crate::nn::{
-    AttentionOptions, EncoderConfig, InputEmbeddingsOptions, LayerOptions, Mode, NormOrder, Offsets, PositionKind,
-};
+use crate::nn::{EncoderConfig, InputEmbeddingsOptions, Mode, Offsets, PositionKind};
 use crate::params::{ParamLayout, Params};
 use crate::pretrained::DecoderOrigin;
 use crate::text::{NormalizationForm, TextTokenizer, TokenizationUnit, TokenizerConfig};
@@ -100,19 +98,7 @@ impl LanguageModelPlan {
         let (width, context) = if tokens == TokenizationUnit::Characters { (128, 64) } else { (256, 128) };
         let model = LanguageModelConfig {
             vocab_size,
-            encoder: EncoderConfig {
-                num_layers: 4,
-                d_model: width,
-                num_heads: 4,
-                d_ff: 4 * width,
-                activation: "gelu".into(),
-                norm_order: NormOrder::Pre,
-                dropout: 0.0,
-                attention_dropout: 0.0,
-                causal: true,
-                attention: AttentionOptions::default(),
-                options: LayerOptions::default(),
-            },
+            encoder: EncoderConfig { causal: true, ..EncoderConfig::new(4, width, 4, 4 * width) },
             position: PositionKind::Learned,
             max_length: context,
             embedding_dropout: 0.0,
@@ -126,10 +112,10 @@ impl LanguageModelPlan {
             epochs,
             patience: (epochs / 3).max(3),
             batch_tokens,
-            parts: default_micro_batches(batch_tokens),
+            micro_batches: default_micro_batches(batch_tokens),
             learning_rate: optimizer_defaults::LANGUAGE_MODEL.learning_rate,
-            embedding_rate: 1.0,
-            head_rate: 1.0,
+            embedding_learning_rate_factor: 1.0,
+            head_learning_rate_factor: 1.0,
             warmup_share: 0.05,
             weight_decay: optimizer_defaults::LANGUAGE_MODEL.weight_decay,
             beta2: optimizer_defaults::LANGUAGE_MODEL.beta2,
@@ -155,7 +141,7 @@ impl LanguageModelPlan {
             epochs,
             patience: epochs,
             batch_tokens,
-            parts: default_micro_batches(batch_tokens),
+            micro_batches: default_micro_batches(batch_tokens),
             learning_rate: step.learning_rate,
             weight_decay: step.weight_decay,
             beta2: step.beta2,

@@ -27,7 +27,7 @@ use crate::scoring::{Rows, few_rows_warning};
 use crate::text_models::classifier::TextClassifier;
 use crate::text_models::ngrams::{NgramClassifier, NgramClassifierConfig};
 use crate::text_models::predictor::Predictor;
-use crate::{ModelKind, Result, stages, tr};
+use crate::{ModelKind, Result, stage_timer, tr};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -153,7 +153,7 @@ pub(super) fn train_ensemble<A: LogisticTarget>(
     let settings = (&options.overrides.ngram_config(data), None);
     ensemble::refit_ngrams(&mut classifier, data, warm_start, settings, (&ended, stop), observe)?;
 
-    let _stage = stages::begin(stages::REPORT);
+    let _stage = stage_timer::begin(stage_timer::REPORT);
     let report = TargetReport::new(data, Predictor::Classifier(&classifier), options.seed)?;
     let (rows, _) = reported_rows(data);
     let log_odds = ensemble::log_odds(&classifier, rows)?;
@@ -216,7 +216,7 @@ pub(super) fn train_ensemble<A: LogisticTarget>(
     card += &strongest_section(&metrics["strongest_ngrams"]);
     let (model, benefit) = (Predictor::Classifier(&classifier), column_benefit.as_ref());
     let files = finish_report(data, options, model, base.as_ref(), benefit, &mut metrics, &mut card)?;
-    let writing = stages::begin(stages::WRITING);
+    let writing = stage_timer::begin(stage_timer::WRITING);
     write_folder(out, files, &metrics, card)?;
     drop(writing);
     let TargetReport { test, points, .. } = report;
@@ -253,7 +253,7 @@ pub(super) fn train_ngrams<A: LogisticTarget>(
     };
     let model = NgramClassifier { config, ngrams, thresholds: None };
 
-    let _stage = stages::begin(stages::REPORT);
+    let _stage = stage_timer::begin(stage_timer::REPORT);
     let report = TargetReport::new(data, Predictor::Ngrams(&model), options.seed)?;
     let (rows, _) = reported_rows(data);
     let parts = vec![(A::BASELINE, A::baseline_scores(&ScoredRows { data, rows, seed: options.seed }))];
@@ -295,7 +295,7 @@ pub(super) fn train_ngrams<A: LogisticTarget>(
     card += &usage_section(data.reads_pairs());
     card += &strongest_section(&metrics["strongest_ngrams"]);
     let files = finish_report(data, options, Predictor::Ngrams(&model), None, benefit, &mut metrics, &mut card)?;
-    let writing = stages::begin(stages::WRITING);
+    let writing = stage_timer::begin(stage_timer::WRITING);
     write_folder(out, files, &metrics, card)?;
     drop(writing);
     let TargetReport { test, points, .. } = report;

@@ -4,8 +4,9 @@ use super::display_names::topic_label;
 use super::folder_run::run_in_folder;
 use super::memory::{MemoryEstimate, ProcessUsage, activations, bytes_of, evaluation_share};
 use super::micro_batches::{StepOutput, default_micro_batches};
+use super::random_streams::{self, EVALUATION_EPOCH};
 use super::run_identity::{plan_json, sha256_of_rows};
-use super::token_windows::{EpochWindows, TokenWindow, WINDOW_STREAM, windows};
+use super::token_windows::{EpochWindows, TokenWindow, windows};
 use super::train_state::BestEvaluation;
 use super::trainable::{Evaluation, Metric, StepContext, Trainable};
 use super::training::{RunContext, Training, held_out_part, write_folder};
@@ -87,10 +88,10 @@ impl MaskedPlan {
             epochs,
             patience: epochs,
             batch_tokens,
-            parts: default_micro_batches(batch_tokens),
+            micro_batches: default_micro_batches(batch_tokens),
             learning_rate: 1e-3,
-            embedding_rate: 1.0,
-            head_rate: 1.0,
+            embedding_learning_rate_factor: 1.0,
+            head_learning_rate_factor: 1.0,
             warmup_share: 0.05,
             weight_decay: 0.01,
             beta2: 0.98,
@@ -229,11 +230,6 @@ struct MaskedBatch {
     hidden: Vec<u32>,
 }
 
-/// A random stream of the run, after those of the windows.
-const MASK_STREAM: u64 = WINDOW_STREAM + (1 << 56);
-/// The epoch number for evaluations, which always mask the same tokens.
-const EVALUATION_EPOCH: u64 = (1 << 56) - 1;
-
 impl MaskingTask<'_> {
     /// The maximum number of text tokens in a window, without special tokens.
     fn max_text_tokens(&self) -> usize {
@@ -286,7 +282,7 @@ impl MaskingTask<'_> {
     fn score(&self, params: &Params<f32>, documents: &[Vec<u32>]) -> Result<MaskedScores> {
         let all = windows(documents.iter().map(Vec::len), self.max_text_tokens(), |_| usize::MAX);
         let lengths: Vec<usize> = all.iter().map(|window| window.tokens.len()).collect();
-        let random = Philox::new(0, MASK_STREAM + EVALUATION_EPOCH);
+        let random = Philox::new(0, random_streams::MASKED_TOKENS + EVALUATION_EPOCH);
         let of_batch = |rows: &[usize]| {
             let batch = self.mask_windows(documents, &all, rows, &random);
             let offsets = Offsets::from_lengths(batch.lengths);
@@ -404,7 +400,12 @@ impl Trainable for MaskingTask<'_> {
         grads: &mut Params<f32>,
     ) -> Result<StepOutput> {
         let windows = self.windows.of_epoch(at.seed, at.epoch);
-        let batch = self.mask_windows(&self.train, &windows, rows, &Philox::new(at.seed, MASK_STREAM + at.epoch));
+        let batch = self.mask_windows(
+            &self.train,
+            &windows,
+            rows,
+            &Philox::new(at.seed, random_streams::MASKED_TOKENS + at.epoch),
+        );
         let offsets = Offsets::from_lengths(batch.lengths);
         let tokens = Tokens::new(&batch.ids, &offsets);
         let loss = self.model.loss(params, tokens, (&batch.positions, &batch.hidden), at.mode(), Some(grads))?;
@@ -468,7 +469,7 @@ mod tests {
         with_task(0.2, |task| {
             let ids: Vec<u32> = (0..20_000).map(|i| 260 + i % 7).collect();
             let mut batch = MaskedBatch::default();
-            task.mask_window(&mut batch, &ids, &Philox::new(3, MASK_STREAM), 0);
+            task.mask_window(&mut batch, &ids, &Philox::new(3, random_streams::MASKED_TOKENS), 0);
             let count = batch.positions.len() as f64;
             assert!((count / 20_000.0 - 0.2).abs() < 0.01, "{count}");
             let became = |of: &dyn Fn(u32, u32) -> bool| {
@@ -491,7 +492,7 @@ mod tests {
         with_task(0.0, |task| {
             let mut batch = MaskedBatch::default();
             for row in 0..3 {
-                task.mask_window(&mut batch, &task.train[row], &Philox::new(3, MASK_STREAM), row);
+                task.mask_window(&mut batch, &task.train[row], &Philox::new(3, random_streams::MASKED_TOKENS), row);
             }
             assert_eq!(batch.positions.len(), 3);
         });

@@ -116,8 +116,10 @@ pub struct MicroBatchGradients {
 
 impl MicroBatchGradients {
     /// Allocates gradients for 1 to [`MAX_MICRO_BATCHES`] micro-batches.
-    pub fn new(layout: &Arc<ParamLayout>, parts: usize) -> MicroBatchGradients {
-        MicroBatchGradients { grads: (0..parts.clamp(1, MAX_MICRO_BATCHES)).map(|_| Params::zeros(layout)).collect() }
+    pub fn new(layout: &Arc<ParamLayout>, micro_batches: usize) -> MicroBatchGradients {
+        MicroBatchGradients {
+            grads: (0..micro_batches.clamp(1, MAX_MICRO_BATCHES)).map(|_| Params::zeros(layout)).collect(),
+        }
     }
 
     /// The gradients of the last batch.
@@ -136,11 +138,11 @@ impl MicroBatchGradients {
         learn: impl Fn(&[usize], usize, &mut Params<f32>) -> Result<StepOutput> + Sync,
     ) -> Result<StepOutput> {
         let count = micro_batch_count(self.grads.len(), batch);
-        let rows: Vec<Vec<usize>> = (0..count).map(|part| micro_batch_rows(batch, part, count)).collect();
-        let parts = self.grads[..count].iter_mut().zip(&rows).enumerate();
-        let outputs = parallel_try_map(parts, |(part, (grads, rows))| {
+        let rows: Vec<Vec<usize>> = (0..count).map(|index| micro_batch_rows(batch, index, count)).collect();
+        let micro_batches = self.grads[..count].iter_mut().zip(&rows).enumerate();
+        let outputs = parallel_try_map(micro_batches, |(index, (grads, rows))| {
             grads.clear();
-            learn(rows, part, grads)
+            learn(rows, index, grads)
         })?;
         let (shares, whole) = gradient_shares(&outputs);
         self.sum_gradients(&shares)?;
@@ -183,7 +185,7 @@ mod tests {
     #[test]
     fn a_batch_is_the_mean_of_its_micro_batches() {
         // The loss and the weight of row n are n, and the gradient of parameter i is n · i.
-        let mut parts = MicroBatchGradients::new(&layout(), 4);
+        let mut gradients = MicroBatchGradients::new(&layout(), 4);
         let learn = |rows: &[usize], part: usize, grads: &mut Params<f32>| {
             assert_eq!(rows[0], part + 1);
             let weight: usize = rows.iter().sum();
@@ -194,14 +196,14 @@ mod tests {
         };
         for batch in [vec![1, 2, 3, 4, 5, 6], vec![1, 2], vec![1]] {
             let whole = batch.iter().map(|row| row * row).sum::<usize>() as f64 / batch.iter().sum::<usize>() as f64;
-            let output = parts.train_step(&batch, learn).unwrap();
+            let output = gradients.train_step(&batch, learn).unwrap();
             assert!((output.loss - whole).abs() < 1e-12);
             assert_eq!((output.weight, output.tokens), (batch.iter().sum::<usize>() as f64, batch.len()));
             // Each part counted its first row: 1, 2, …
             let first: usize = batch.iter().take(4).sum();
             assert_eq!(output.answers, AnswerCount { right: first as u64, all: batch.len() as u64 });
             for i in [0, 1, 17, 39_999] {
-                let (found, expected) = (parts.grads().values()[i], whole as f32 * i as f32);
+                let (found, expected) = (gradients.grads().values()[i], whole as f32 * i as f32);
                 assert!((found - expected).abs() <= 1e-6 * expected.abs(), "{i}: {found} {expected}");
             }
         }

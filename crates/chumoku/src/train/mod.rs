@@ -21,7 +21,6 @@
 //! - `folder_run`: a run in a folder: start, resume, checkpoints
 //! - `folds`: folds for cross-validation
 //! - `hierarchy_report`: report by level of a tree
-//! - `label_blend_fit`: blend of several labels
 //! - `label_leaks`: columns that contain the label
 //! - `labels`: training for several labels
 //! - `language_model`: training a language model
@@ -33,6 +32,7 @@
 //! - `memory`: estimate of peak memory
 //! - `micro_batches`: micro-batches and their gradients
 //! - `model_changes`: metrics before and after continued training
+//! - `multi_label_fit`: blend of several labels
 //! - `ngram_folds`: penalty of the n-gram model by cross-validation
 //! - `ngrams`: training the n-gram model
 //! - `ngrams_suggestion`: the suggestion to stop at the n-grams
@@ -41,6 +41,7 @@
 //! - `output_folder`: the output folder of a run
 //! - `plan`: all settings, chosen from the data
 //! - `progress`: progress, log and estimates of a run
+//! - `random_streams`: the random streams of a run
 //! - `recorded_accuracies`: accuracies on record
 //! - `replay`: old rows in continued training
 //! - `replay_target`: task-specific parts of continued training
@@ -89,7 +90,6 @@ mod finished_report;
 mod folder_run;
 pub(crate) mod folds;
 mod hierarchy_report;
-mod label_blend_fit;
 mod label_leaks;
 mod labels;
 mod language_model;
@@ -101,6 +101,7 @@ mod masked_language_model;
 mod memory;
 mod micro_batches;
 mod model_changes;
+mod multi_label_fit;
 mod ngram_folds;
 mod ngrams;
 mod ngrams_suggestion;
@@ -109,6 +110,7 @@ mod options;
 mod output_folder;
 mod plan;
 mod progress;
+mod random_streams;
 mod recorded_accuracies;
 mod replay;
 mod replay_target;
@@ -139,7 +141,7 @@ mod weights_observer;
 mod worker_group;
 
 pub use crate::blend::Blend;
-pub(crate) use crate::scoring::quick_scores;
+pub(crate) use crate::scoring::accuracy_and_macro_f1;
 pub use crate::scoring::{
     ClassScore, ConfidenceScores, LabelLevel, LabelScore, LabelScores, LevelScore, NumberScores, PredictedRows, Rows,
     Scores, SpanScore, SpanScores, TreeLevel, TreeScores, format_value, ngrams_at_chance_note,

@@ -23,7 +23,7 @@ pub(super) fn compare_models<A: ReplayTarget>(
         let texts = rows.texts();
         let is_network = matches!(*rows_of, OLD_VALID | NEW_VALID);
         let [was, is] = [before.predict(&texts)?, after.predict(&texts)?];
-        if is_network && was.iter().chain(&is).any(|p| p.attention.is_empty()) {
+        if is_network && was.iter().chain(&is).any(|p| p.network.is_empty()) {
             continue;
         }
         let was = A::predictions(before, &was, rows, data, is_network)?;

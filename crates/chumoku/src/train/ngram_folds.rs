@@ -150,7 +150,7 @@ impl NgramCalibration {
         data: &TrainingData,
         options: &TrainOptions,
     ) -> NgramCalibration {
-        let scale = Blend::fit(log_p, &[], labels, weights.as_deref()).attention;
+        let scale = Blend::fit(log_p, &[], labels, weights.as_deref()).network;
         if labels.is_empty() {
             return NgramCalibration { scale, abstention: None, macro_f1_decision: None, decision: None };
         }

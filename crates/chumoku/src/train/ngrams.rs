@@ -26,7 +26,7 @@ use crate::scoring::ngrams_only_advice;
 use crate::text_models::classifier::level_confidences;
 use crate::text_models::ngrams::{NgramClassifier, NgramClassifierConfig};
 use crate::text_models::predictor::Predictor;
-use crate::{ModelKind, Result, stages, tr};
+use crate::{ModelKind, Result, stage_timer, tr};
 use chumoku_nn::probability::log_softmax;
 use serde_json::json;
 use std::sync::atomic::AtomicBool;
@@ -231,7 +231,7 @@ pub(super) fn fit_and_report<A: ClassifierTarget>(
     stop: &AtomicBool,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<FittedNgrams> {
-    let _stage = stages::begin(stages::NGRAMS);
+    let _stage = stage_timer::begin(stage_timer::NGRAMS);
     let start = Instant::now();
     let (ngrams, found) = train_on_rows(data, (config, class_weights), stop, observe)?;
     let valid_texts = data.valid.texts();
@@ -323,7 +323,7 @@ pub(super) fn refit<A: ClassifierTarget>(
     stop: &AtomicBool,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<NgramModel> {
-    let _stage = stages::begin(stages::NGRAMS);
+    let _stage = stage_timer::begin(stage_timer::NGRAMS);
     let mut config = with_columns(config, data);
     config.scheme.column_scale = chosen.scheme().column_scale;
     let c = c.or(chosen.report().map(|report| report.c)).unwrap_or(config.c_without_validation);

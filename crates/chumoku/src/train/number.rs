@@ -64,7 +64,7 @@ impl LogisticTarget for NumberLabel {
     const SIGN: f64 = -1.0;
 
     fn network_only(data: &TrainingData<Self>) -> PredictionTarget {
-        PredictionTarget::Number(NumberBlend::network_only(data.scale.clone()))
+        PredictionTarget::Number(NumberBlend::network_only(data.discretizer.clone()))
     }
 
     fn fit(
@@ -74,9 +74,9 @@ impl LogisticTarget for NumberLabel {
     ) -> (PredictionTarget, Option<AbstentionCalibration>) {
         let rows = (&data.valid.labels[..], data.valid.weights.as_deref());
         let second = members.second.map_or(&[][..], Vec::as_slice);
-        let (blend, confidences) = NumberBlend::fit(&data.scale, members.first, second, rows);
+        let (blend, confidences) = NumberBlend::fit(&data.discretizer, members.first, second, rows);
         // Only levels: an answer on a continuous scale is never exactly right.
-        let known = known.filter(|_| data.scale.has_levels() && !confidences.is_empty());
+        let known = known.filter(|_| data.discretizer.has_levels() && !confidences.is_empty());
         (PredictionTarget::Number(blend), known.map(|known| AbstentionCalibration::fit(&confidences, known)))
     }
 
@@ -92,13 +92,13 @@ impl LogisticTarget for NumberLabel {
         let blend = target.require_number()?;
         let score = |z: &Vec<f32>| blend.estimate(&blend.blend.probabilities(z, None)).score;
         let predicted: Vec<f64> = log_odds.iter().map(score).collect();
-        Ok(NumberScores::of(&numbers(of.rows), &predicted, None, &of.data.scale, of.seed))
+        Ok(NumberScores::of(&numbers(of.rows), &predicted, None, &of.data.discretizer, of.seed))
     }
 
     /// Scores a model that always predicts the median of the training rows.
     fn baseline_scores(of: &ScoredRows<'_, Self>) -> NumberScores {
         let predicted = vec![median(&of.data.train); of.rows.len()];
-        NumberScores::of(&numbers(of.rows), &predicted, None, &of.data.scale, of.seed)
+        NumberScores::of(&numbers(of.rows), &predicted, None, &of.data.discretizer, of.seed)
     }
 
     fn figures(scores: &NumberScores) -> Vec<(&'static str, Value)> {
@@ -115,7 +115,7 @@ impl LogisticTarget for NumberLabel {
     }
 
     fn network_summary(data: &TrainingData<Self>, network: &NetworkWords<'_>) -> String {
-        let (noun, [least, most]) = (network.noun, data.scale.range);
+        let (noun, [least, most]) = (network.noun, data.discretizer.range);
         tr!(
             "A {noun} ({}, {} parameters) {}, combined with a linear model over n-grams for each of {} thresholds. \
              The numbers of the training rows lie between {least} and {most}.\n\n",
@@ -124,19 +124,19 @@ impl LogisticTarget for NumberLabel {
             network.sizes,
             network.parameters,
             network.training,
-            data.scale.thresholds.len()
+            data.discretizer.thresholds.len()
         )
     }
 
     fn ngram_summary(data: &TrainingData<Self>, features: &str) -> String {
-        let [least, most] = data.scale.range;
+        let [least, most] = data.discretizer.range;
         tr!(
             "A linear model over {} n-grams for each of {} thresholds, trained from scratch with Chumoku {}; no network. The numbers of the \
          training rows lie between {least} and {most}.\n\n",
             "{} 個の n-gram による、{} 個のしきい値ごとの線形モデルです。Chumoku {} でゼロから学習しました。ネットワークは使っていません。\
          学習データの数値は {least} から {most} までです。\n\n",
             features,
-            data.scale.thresholds.len(),
+            data.discretizer.thresholds.len(),
             env!("CARGO_PKG_VERSION")
         )
     }

@@ -79,7 +79,7 @@ impl TrainOptions {
     pub(super) fn apply_to(&self, settings: &mut TrainSettings) {
         settings.epochs = self.epochs.unwrap_or(settings.epochs);
         settings.precision = self.precision;
-        settings.parts = self.micro_batches.unwrap_or(settings.parts);
+        settings.micro_batches = self.micro_batches.unwrap_or(settings.micro_batches);
     }
 
     /// Prepares the observer of the weights, if there is one.

@@ -3,10 +3,7 @@
 use super::micro_batches::default_micro_batches;
 use crate::Result;
 use crate::models::ClassifierConfig;
-use crate::nn::{
-    AttentionOptions, BackboneKind, EncoderConfig, InputEmbeddingsOptions, LayerOptions, NormOrder, Pooling,
-    PositionKind,
-};
+use crate::nn::{BackboneKind, EncoderConfig, InputEmbeddingsOptions, Pooling, PositionKind};
 use crate::params::{LowRankConfig, Params};
 use crate::text_models::optimizer_defaults;
 use chumoku_kernels::Precision;
@@ -24,15 +21,17 @@ pub struct TrainSettings {
     pub batch_tokens: usize,
     /// The number of micro-batches in a batch, which run in parallel. Results depend on it, so the plan decides it, not
     /// the number of threads.
-    pub parts: usize,
+    #[serde(rename = "parts")]
+    pub micro_batches: usize,
     /// The highest learning rate.
     pub(crate) learning_rate: f64,
     /// Factor on the learning rate of the token embeddings. They are multiplied by √d_model, which makes each step
     /// count that much more.
-    pub(crate) embedding_rate: f64,
+    #[serde(rename = "embedding_rate")]
+    pub(crate) embedding_learning_rate_factor: f64,
     /// Factor on the learning rate of a classifier's head. With a pretrained encoder, only the head is new.
-    #[serde(skip_serializing_if = "is_one")]
-    pub(crate) head_rate: f64,
+    #[serde(rename = "head_rate", skip_serializing_if = "is_one")]
+    pub(crate) head_learning_rate_factor: f64,
     /// Share of the steps in which the learning rate rises.
     pub(crate) warmup_share: f64,
     /// Weight decay of matrices.
@@ -106,7 +105,7 @@ impl Freeze {
         const TIMES: f64 = 10.0;
         if matches!(self, Freeze::LowRank(_)) {
             settings.learning_rate *= TIMES;
-            settings.head_rate /= TIMES;
+            settings.head_learning_rate_factor /= TIMES;
         }
     }
 }
@@ -211,20 +210,8 @@ impl Plan {
         let model = ClassifierConfig {
             vocab_size: shape.vocab_size,
             num_classes: shape.class_rows.len(),
-            backbone: EncoderConfig {
-                num_layers: 2,
-                d_model: 128,
-                num_heads: 4,
-                d_ff: 256,
-                activation: "gelu".into(),
-                norm_order: NormOrder::Pre,
-                dropout: 0.3,
-                attention_dropout: 0.1,
-                causal: false,
-                attention: AttentionOptions::default(),
-                options: LayerOptions::default(),
-            }
-            .into(),
+            backbone: EncoderConfig { dropout: 0.3, attention_dropout: 0.1, ..EncoderConfig::new(2, 128, 4, 256) }
+                .into(),
             position: PositionKind::Sinusoidal,
             max_length,
             pooling: Pooling::Mean,
@@ -241,10 +228,10 @@ impl Plan {
             epochs,
             patience: (epochs / 3).max(6),
             batch_tokens,
-            parts: default_micro_batches(batch_tokens),
+            micro_batches: default_micro_batches(batch_tokens),
             learning_rate: optimizer_defaults::CLASSIFIER.learning_rate,
-            embedding_rate: 0.3,
-            head_rate: 1.0,
+            embedding_learning_rate_factor: 0.3,
+            head_learning_rate_factor: 1.0,
             warmup_share: 0.05,
             weight_decay: optimizer_defaults::CLASSIFIER.weight_decay,
             beta2: optimizer_defaults::CLASSIFIER.beta2,
@@ -306,10 +293,10 @@ impl FineTuning {
             epochs,
             patience: epochs,
             batch_tokens,
-            parts: default_micro_batches(batch_tokens),
+            micro_batches: default_micro_batches(batch_tokens),
             learning_rate: step.learning_rate,
-            embedding_rate: 1.0,
-            head_rate: if is_small { 3.0 } else { 20.0 },
+            embedding_learning_rate_factor: 1.0,
+            head_learning_rate_factor: if is_small { 3.0 } else { 20.0 },
             warmup_share: 0.06,
             weight_decay: step.weight_decay,
             beta2: step.beta2,

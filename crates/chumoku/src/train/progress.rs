@@ -52,8 +52,11 @@ pub(super) fn report_memory(bytes: usize, observe: &mut dyn FnMut(TrainEvent<'_>
 
 /// Estimates the peak memory of the process over the whole task, in bytes.
 pub(super) fn estimated_peak_memory<T: Trainable + ?Sized>(task: &T) -> usize {
-    let sizes =
-        RunSizes { parameters: task.layout().len(), gradients: task.settings().parts, activations: task.activations() };
+    let sizes = RunSizes {
+        parameters: task.layout().len(),
+        gradients: task.settings().micro_batches,
+        activations: task.activations(),
+    };
     peak_memory(&task.memory_estimate(), &sizes, ProcessUsage::measure())
 }
 

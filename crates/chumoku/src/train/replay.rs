@@ -99,7 +99,7 @@ impl<A: ReplayTarget> ReplayData for TrainingData<A> {
     }
 
     fn range(&self) -> Option<[f64; 2]> {
-        (!self.scale.thresholds.is_empty()).then_some(self.scale.range)
+        (!self.discretizer.thresholds.is_empty()).then_some(self.discretizer.range)
     }
 
     fn sha256(&self) -> String {

@@ -2,9 +2,9 @@
 //! terms, keep outputs of the last layer, and compare two models on the same rows.
 
 use super::comparison::{Figures, ModelComparison};
-use super::{BaseModel, LabelScores, NumberScores, TrainingData, quick_scores};
-use crate::blend::label_blend::{LabelBlend, fit_thresholds};
-use crate::blend::number::{NumberBlend, NumberLabel, NumberScale};
+use super::{BaseModel, LabelScores, NumberScores, TrainingData, accuracy_and_macro_f1};
+use crate::blend::binary_blend::{BinaryBlend, fit_thresholds};
+use crate::blend::number::{NumberBlend, NumberDiscretizer, NumberLabel};
 use crate::data::{Dataset, Example, MultiLabelDataset, MultiLabelExample, ScoreDataset, ScoreExample, SourceLocation};
 use crate::hierarchy::HierarchySource;
 use crate::lang::lang;
@@ -65,11 +65,11 @@ pub trait ReplayTarget: NgramTarget + PartialEq {
         labels: Vec<String>,
     ) -> Result<TrainingData<Self>>;
 
-    /// Converts answers to other labels, which include all of `from`, or to another scale.
-    fn convert(rows: &Rows<Self>, from: &[String], terms: (&[String], &NumberScale)) -> Rows<Self>;
+    /// Converts answers to other labels, which include all of `from`, or to other bins.
+    fn convert(rows: &Rows<Self>, from: &[String], terms: (&[String], &NumberDiscretizer)) -> Rows<Self>;
 
-    /// Updates the scale of the data once old and new rows are combined.
-    fn update_scale(_data: &mut TrainingData<Self>, _known: &BaseModel) {}
+    /// Updates the bins of the data once old and new rows are combined.
+    fn update_discretizer(_data: &mut TrainingData<Self>, _known: &BaseModel) {}
 
     /// For each output, returns the outputs of the old model that it starts from, with their shares. Empty for new
     /// outputs.
@@ -147,7 +147,7 @@ impl ReplayTarget for u32 {
         TrainingData::split_files(train, others, labels)
     }
 
-    fn convert(rows: &Rows, from: &[String], (labels, _): (&[String], &NumberScale)) -> Rows {
+    fn convert(rows: &Rows, from: &[String], (labels, _): (&[String], &NumberDiscretizer)) -> Rows {
         let numbers = label_mapping(from, labels);
         let labels = rows.labels.iter().map(|&label| numbers[label as usize]).collect();
         Rows { texts: rows.texts.clone(), labels, weights: rows.weights.clone() }
@@ -161,7 +161,7 @@ impl ReplayTarget for u32 {
         is_network: bool,
     ) -> Result<Vec<u32>> {
         let numbers = label_mapping(model.labels(), &data.labels);
-        let class = |p: &Prediction| if is_network { argmax(&p.attention) as usize } else { p.class() };
+        let class = |p: &Prediction| if is_network { argmax(&p.network) as usize } else { p.class() };
         Ok(predictions.iter().map(|p| numbers[class(p)]).collect())
     }
 
@@ -174,7 +174,7 @@ impl ReplayTarget for u32 {
     ) -> ModelComparison {
         let (texts, classes) = (rows.texts(), data.labels.len());
         let worth = |predicted: &[u32]| {
-            let (accuracy, macro_f1) = quick_scores(&rows.labels, predicted, classes);
+            let (accuracy, macro_f1) = accuracy_and_macro_f1(&rows.labels, predicted, classes);
             figures([("accuracy", accuracy), ("macro_f1", macro_f1)])
         };
         let (gain, interval) = accuracy_gain(&rows.predicted_rows(is, &texts), was, classes, seed);
@@ -218,7 +218,7 @@ impl ReplayTarget for Vec<u32> {
         TrainingData::split_label_sets(train, others, labels)
     }
 
-    fn convert(rows: &Rows<Self>, from: &[String], (labels, _): (&[String], &NumberScale)) -> Rows<Self> {
+    fn convert(rows: &Rows<Self>, from: &[String], (labels, _): (&[String], &NumberDiscretizer)) -> Rows<Self> {
         let numbers = label_mapping(from, labels);
         let of_row = |set: &Vec<u32>| {
             let mut set: Vec<u32> = set.iter().map(|&label| numbers[label as usize]).collect();
@@ -244,9 +244,9 @@ impl ReplayTarget for Vec<u32> {
                 let of_row = |set: &Vec<u32>| set.iter().filter_map(|label| known.get(label).copied()).collect();
                 let truth: Vec<Vec<u32>> = rows.labels.iter().map(of_row).collect();
                 let probabilities: Vec<Vec<f32>> =
-                    predictions.iter().map(|p| p.attention.iter().map(|x| x.exp()).collect()).collect();
+                    predictions.iter().map(|p| p.network.iter().map(|x| x.exp()).collect()).collect();
                 let thresholds = fit_thresholds(&probabilities, &truth, None, numbers.len());
-                let blend = LabelBlend { thresholds, ..LabelBlend::network_only(numbers.len()) };
+                let blend = BinaryBlend { thresholds, ..BinaryBlend::network_only(numbers.len()) };
                 probabilities.iter().map(|p| blend.predicted_labels(p)).collect()
             }
             (false, Some(blend)) => predictions.iter().map(|p| blend.predicted_labels(&p.probabilities)).collect(),
@@ -323,27 +323,27 @@ impl ReplayTarget for NumberLabel {
         TrainingData::split_scores(train, others)
     }
 
-    fn convert(rows: &Rows<Self>, _from: &[String], (_, scale): (&[String], &NumberScale)) -> Rows<Self> {
-        let measured = |of: &NumberLabel| scale.label(of.number);
+    fn convert(rows: &Rows<Self>, _from: &[String], (_, discretizer): (&[String], &NumberDiscretizer)) -> Rows<Self> {
+        let measured = |of: &NumberLabel| discretizer.label(of.number);
         let labels = rows.labels.iter().map(measured).collect();
         Rows { texts: rows.texts.clone(), labels, weights: rows.weights.clone() }
     }
 
-    /// Uses the scale of all training rows. Parts of the base model's scale that it lacks are added: levels, and the
+    /// Uses the bins of all training rows. Parts of the base model's range that they lack are added: levels, and the
     /// bins that the model knows if old rows are not replayed.
-    fn update_scale(data: &mut TrainingData<Self>, known: &BaseModel) {
+    fn update_discretizer(data: &mut TrainingData<Self>, known: &BaseModel) {
         let replays = data.continued.as_ref().is_some_and(|further| further.replays);
         let mut numbers: Vec<f64> = data.train.labels.iter().map(|measured| measured.number).collect();
-        if !replays || known.scale.has_levels() {
-            numbers.extend(known.scale.values.iter().chain(&known.scale.range));
+        if !replays || known.discretizer.has_levels() {
+            numbers.extend(known.discretizer.values.iter().chain(&known.discretizer.range));
         }
-        let scale = NumberScale::fit(&numbers);
+        let discretizer = NumberDiscretizer::fit(&numbers);
         let compared = data.continued.iter_mut().flat_map(|further| &mut further.compared).map(|(_, rows)| rows);
         for rows in [&mut data.train, &mut data.valid, &mut data.test].into_iter().chain(compared) {
-            rows.labels.iter_mut().for_each(|measured| *measured = scale.label(measured.number));
+            rows.labels.iter_mut().for_each(|measured| *measured = discretizer.label(measured.number));
         }
-        data.labels = scale.threshold_labels();
-        data.scale = scale;
+        data.labels = discretizer.threshold_labels();
+        data.discretizer = discretizer;
     }
 
     /// A threshold between two old ones starts from their mean, weighted by distance. A threshold beyond them starts
@@ -352,7 +352,7 @@ impl ReplayTarget for NumberLabel {
         (_, problem): (&[String], &PredictionTarget),
         data: &TrainingData<Self>,
     ) -> Vec<Vec<(usize, f32)>> {
-        let was = problem.number().map(|number| &number.scale.thresholds[..]).unwrap_or_default();
+        let was = problem.number().map(|number| &number.discretizer.thresholds[..]).unwrap_or_default();
         let of_threshold = |&threshold: &f64| {
             let next = was.partition_point(|&x| x < threshold);
             match (next.checked_sub(1), was.get(next)) {
@@ -366,7 +366,7 @@ impl ReplayTarget for NumberLabel {
                 (None, None) => Vec::new(),
             }
         };
-        data.scale.thresholds.iter().map(of_threshold).collect()
+        data.discretizer.thresholds.iter().map(of_threshold).collect()
     }
 
     fn predictions(
@@ -379,9 +379,9 @@ impl ReplayTarget for NumberLabel {
         let Some(whole) = model.target().number() else {
             return Err(wrong_kind_error(lang().pick("numbers", "数値")));
         };
-        let alone = NumberBlend::network_only(whole.scale.clone());
+        let alone = NumberBlend::network_only(whole.discretizer.clone());
         let score = |p: &Prediction| match is_network {
-            true => alone.estimate(&p.attention.iter().map(|x| x.exp()).collect::<Vec<f32>>()).score,
+            true => alone.estimate(&p.network.iter().map(|x| x.exp()).collect::<Vec<f32>>()).score,
             false => whole.estimate(&p.probabilities).score,
         };
         Ok(predictions.iter().map(score).collect())
@@ -396,7 +396,7 @@ impl ReplayTarget for NumberLabel {
     ) -> ModelComparison {
         let truth: Vec<f64> = rows.labels.iter().map(|measured| measured.number).collect();
         let worth = |predicted: &[f64]| {
-            let scores = NumberScores::of(&truth, predicted, None, &data.scale, seed);
+            let scores = NumberScores::of(&truth, predicted, None, &data.discretizer, seed);
             figures([("mean_absolute_error", scores.mean_absolute_error), ("spearman", scores.spearman)])
         };
         // The gain is the decrease of the error.
@@ -436,11 +436,11 @@ mod tests {
 
     #[test]
     fn converting_classes_and_labels_keeps_their_rows() {
-        let (old, all, scale) = (names(&["b", "d"]), names(&["a", "b", "c", "d"]), NumberScale::default());
-        let found = u32::convert(&rows(&["x", "y"], vec![1, 0]), &old, (&all, &scale));
+        let (old, all, discretizer) = (names(&["b", "d"]), names(&["a", "b", "c", "d"]), NumberDiscretizer::default());
+        let found = u32::convert(&rows(&["x", "y"], vec![1, 0]), &old, (&all, &discretizer));
         assert_eq!(found.texts, ["x", "y"]);
         assert_eq!(found.labels, [3, 1]);
-        let found = Vec::<u32>::convert(&rows(&["x", "y"], vec![vec![0, 1], vec![]]), &old, (&all, &scale));
+        let found = Vec::<u32>::convert(&rows(&["x", "y"], vec![vec![0, 1], vec![]]), &old, (&all, &discretizer));
         assert_eq!(found.labels, [vec![1, 3], vec![]]);
         let data = TrainingData::<u32> { labels: all, ..TrainingData::default() };
         let kept = u32::inherited_outputs((&old, &PredictionTarget::OneClass), &data);
@@ -449,11 +449,11 @@ mod tests {
 
     #[test]
     fn new_thresholds_start_from_their_neighbors() {
-        let scale = |numbers: &[f64]| NumberScale::fit(numbers);
-        let problem = PredictionTarget::Number(NumberBlend::network_only(scale(&[1.0, 2.0, 3.0])));
-        let new = scale(&[0.0, 1.0, 1.5, 2.0, 3.0, 4.0]);
+        let discretizer = |numbers: &[f64]| NumberDiscretizer::fit(numbers);
+        let problem = PredictionTarget::Number(NumberBlend::network_only(discretizer(&[1.0, 2.0, 3.0])));
+        let new = discretizer(&[0.0, 1.0, 1.5, 2.0, 3.0, 4.0]);
         assert_eq!(new.thresholds, [0.5, 1.3, 1.8, 2.5, 3.5]);
-        let data = TrainingData { scale: new, ..TrainingData::<NumberLabel>::default() };
+        let data = TrainingData { discretizer: new, ..TrainingData::<NumberLabel>::default() };
         let kept = NumberLabel::inherited_outputs((&[], &problem), &data);
         assert_eq!(kept[0], [(0, 1.0)]);
         assert_eq!(kept[1], [(0, 1.0)]);

@@ -8,7 +8,7 @@ use super::micro_batches::{MicroBatchGradients, StepOutput, micro_batch_count};
 use super::trainable::{StepContext, Trainable};
 use super::worker_group::{BatchPosition, Coordinator};
 use crate::params::Params;
-use crate::{Error, Result, stages, tr};
+use crate::{Error, Result, stage_timer, tr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Acts at fixed points of the training loop.
@@ -58,8 +58,14 @@ impl<'a> TrainingLoop<'a> {
         // must follow the same schedule.
         let steps = task.batches(0, seed).len() as u64 * task.settings().epochs;
         // Workers have their own gradients.
-        let parts = if coordinator.is_some() { 1 } else { task.settings().parts };
-        TrainingLoop { task, seed, steps, micro_batches: MicroBatchGradients::new(params.layout(), parts), coordinator }
+        let micro_batches = if coordinator.is_some() { 1 } else { task.settings().micro_batches };
+        TrainingLoop {
+            task,
+            seed,
+            steps,
+            micro_batches: MicroBatchGradients::new(params.layout(), micro_batches),
+            coordinator,
+        }
     }
 
     /// Runs the remaining steps. Returns `true` if training was interrupted.
@@ -94,12 +100,12 @@ impl<'a> TrainingLoop<'a> {
         batch: &[usize],
         observer: &mut dyn LoopObserver,
     ) -> Result<StepOutput> {
-        let _stage = stages::begin(stages::STEPS);
+        let _stage = stage_timer::begin(stage_timer::STEPS);
         let (task, seed, epoch, step) = (self.task, self.seed, state.epoch, state.step.saturating_add(1));
         let output = match self.coordinator {
             Some(coordinator) => {
                 let at = BatchPosition { epoch, batch: state.batch, step };
-                let count = micro_batch_count(task.settings().parts, batch);
+                let count = micro_batch_count(task.settings().micro_batches, batch);
                 let grads = self.micro_batches.grads_mut().values_mut();
                 let output = coordinator.train_step(state.params.values(), at, count, grads);
                 if output.is_err() {
@@ -129,7 +135,7 @@ impl<'a> TrainingLoop<'a> {
 
     /// Updates the weights with the gradients of the batch.
     fn optimizer_step(&self, state: &mut TrainState, batch: &[usize], observer: &dyn LoopObserver) -> Result<()> {
-        let _stage = stages::begin(stages::STEPS);
+        let _stage = stage_timer::begin(stage_timer::STEPS);
         match state.optimizer_step(self.micro_batches.grads(), self.task.settings(), self.steps) {
             Err(Error::NotFinite(problem)) => return Err(observer.not_finite_error(state, batch, problem)),
             applied => applied?,

@@ -77,11 +77,41 @@ enum ValueKind {
     Name(&'static [&'static str]),
 }
 
-const TOKENS: [TokenizationUnit; 3] =
-    [TokenizationUnit::Words, TokenizationUnit::Subwords, TokenizationUnit::Characters];
-const POOLINGS: [Pooling; 4] = [Pooling::Mean, Pooling::Max, Pooling::First, Pooling::MeanSqrtLength];
-const POSITIONS: [PositionKind; 5] =
-    [PositionKind::Sinusoidal, PositionKind::Rotary, PositionKind::Alibi, PositionKind::Learned, PositionKind::None];
+const TOKENS: [(&str, TokenizationUnit); 3] = [
+    ("words", TokenizationUnit::Words),
+    ("subwords", TokenizationUnit::Subwords),
+    ("characters", TokenizationUnit::Characters),
+];
+const POOLINGS: [(&str, Pooling); 4] = [
+    ("mean", Pooling::Mean),
+    ("max", Pooling::Max),
+    ("first", Pooling::First),
+    ("mean-sqrt-length", Pooling::MeanSqrtLength),
+];
+const HARD_ATTENTION: [(&str, bool); 2] = [("soft", false), ("hard", true)];
+const LEARN_BETA: [(&str, bool); 2] = [("no", false), ("yes", true)];
+const POSITIONS: [(&str, PositionKind); 5] = [
+    ("sinusoidal", PositionKind::Sinusoidal),
+    ("rotary", PositionKind::Rotary),
+    ("alibi", PositionKind::Alibi),
+    ("learned", PositionKind::Learned),
+    ("none", PositionKind::None),
+];
+
+/// Returns the names of choices.
+const fn names<T, const N: usize>(choices: &[(&'static str, T); N]) -> [&'static str; N] {
+    let (mut names, mut at) = ([""; N], 0);
+    while at < N {
+        names[at] = choices[at].0;
+        at += 1;
+    }
+    names
+}
+
+/// Returns the encoding of a choice.
+fn index_of<T: PartialEq>(choices: &[(&str, T)], choice: &T) -> Option<f64> {
+    choices.iter().position(|(_, kind)| kind == choice).map(|at| at as f64)
+}
 
 impl Setting {
     /// All settings.
@@ -120,16 +150,16 @@ impl Setting {
             Setting::MinTexts => ("min-texts", Integer(1, 1000)),
             Setting::Relevance => ("relevance", Real(0.0, 2.0)),
             Setting::C => ("c", Real(1e-3, 1e6)),
-            Setting::Tokens => ("tokens", Name(&["words", "subwords", "characters"])),
+            Setting::Tokens => ("tokens", Name(const { &names(&TOKENS) })),
             Setting::MinCount => ("min-count", Integer(1, 1000)),
             Setting::Layers => ("layers", Integer(1, 24)),
             Setting::Width => ("width", Integer(16, 2048)),
             Setting::Heads => ("heads", Integer(1, 64)),
-            Setting::Positions => ("positions", Name(&["sinusoidal", "rotary", "alibi", "learned", "none"])),
-            Setting::Attention => ("attention", Name(&["soft", "hard"])),
+            Setting::Positions => ("positions", Name(const { &names(&POSITIONS) })),
+            Setting::Attention => ("attention", Name(const { &names(&HARD_ATTENTION) })),
             Setting::Beta => ("beta", Real(1e-3, 1e3)),
-            Setting::LearnBeta => ("learn-beta", Name(&["no", "yes"])),
-            Setting::Pooling => ("pooling", Name(&["mean", "max", "first", "mean-sqrt-length"])),
+            Setting::LearnBeta => ("learn-beta", Name(const { &names(&LEARN_BETA) })),
+            Setting::Pooling => ("pooling", Name(const { &names(&POOLINGS) })),
             Setting::Dropout => ("dropout", Real(0.0, 0.9)),
             Setting::TokenDropout => ("token-dropout", Real(0.0, 0.9)),
             Setting::LearningRate => ("learning-rate", Real(1e-7, 1.0)),
@@ -167,7 +197,8 @@ impl Setting {
         }
     }
 
-    fn parse(self, text: &str) -> Result<f64, String> {
+    /// Reads a value as `--settings` writes it.
+    pub(crate) fn parse(self, text: &str) -> Result<f64, String> {
         let (name, kind) = self.spec();
         let expected = match kind {
             ValueKind::Integer(least, most) => match text.parse::<u32>() {
@@ -332,10 +363,14 @@ impl SettingOverrides {
         config
     }
 
+    /// Returns the choice of a setting with names.
+    fn choice<T: Copy>(&self, setting: Setting, choices: &[(&str, T)]) -> Option<T> {
+        Some(choices.get(self.get(setting)? as usize)?.1)
+    }
+
     /// Returns the kind of tokens, and the minimum count of a token.
     pub(super) fn tokens(&self) -> (Option<TokenizationUnit>, Option<u64>) {
-        let unit = self.get(Setting::Tokens).and_then(|place| TOKENS.get(place as usize).copied());
-        (unit, self.get(Setting::MinCount).map(|count| count as u64))
+        (self.choice(Setting::Tokens, &TOKENS), self.get(Setting::MinCount).map(|count| count as u64))
     }
 
     /// Applies the settings of the architecture to a transformer that is trained from scratch.
@@ -352,16 +387,16 @@ impl SettingOverrides {
             body.num_heads = whole(Setting::Heads).unwrap_or(body.num_heads);
             let attention = &mut body.attention;
             attention.beta = self.get(Setting::Beta).or(attention.beta);
-            attention.hard_attention = self.get(Setting::Attention).map_or(attention.hard_attention, |x| x == 1.0);
-            attention.train_beta = self.get(Setting::LearnBeta).map_or(attention.train_beta, |x| x == 1.0);
+            attention.hard_attention =
+                self.choice(Setting::Attention, &HARD_ATTENTION).unwrap_or(attention.hard_attention);
+            attention.train_beta = self.choice(Setting::LearnBeta, &LEARN_BETA).unwrap_or(attention.train_beta);
         }
-        let place = |setting| self.get(setting).map(|value| value as usize);
-        model.pooling = place(Setting::Pooling).and_then(|at| POOLINGS.get(at).copied()).unwrap_or(model.pooling);
+        model.pooling = self.choice(Setting::Pooling, &POOLINGS).unwrap_or(model.pooling);
     }
 
     /// Returns the positional encoding.
     pub(super) fn positions(&self) -> Option<PositionKind> {
-        self.get(Setting::Positions).and_then(|place| POSITIONS.get(place as usize).copied())
+        self.choice(Setting::Positions, &POSITIONS)
     }
 
     /// Applies the training settings of the network.
@@ -409,11 +444,11 @@ impl SettingOverrides {
             Setting::BatchTokens => Some(plan.settings.batch_tokens as f64),
             Setting::LabelSmoothing => short(plan.settings.label_smoothing),
             Setting::WeightDecay => Some(plan.settings.weight_decay),
-            Setting::Attention => body.map(|body| f64::from(u8::from(body.attention.hard_attention))),
+            Setting::Attention => body.and_then(|body| index_of(&HARD_ATTENTION, &body.attention.hard_attention)),
             Setting::Beta => body.and_then(|body| body.attention.beta),
-            Setting::LearnBeta => body.map(|body| f64::from(u8::from(body.attention.train_beta))),
-            Setting::Pooling => POOLINGS.iter().position(|&kind| kind == plan.model.pooling).map(|at| at as f64),
-            Setting::Positions => POSITIONS.iter().position(|&kind| kind == plan.model.position).map(|at| at as f64),
+            Setting::LearnBeta => body.and_then(|body| index_of(&LEARN_BETA, &body.attention.train_beta)),
+            Setting::Pooling => index_of(&POOLINGS, &plan.model.pooling),
+            Setting::Positions => index_of(&POSITIONS, &plan.model.position),
             _ => None,
         }
     }

@@ -19,10 +19,10 @@ use super::ngram_folds::{FOLDS, LogP, MIN_VALID_ROWS, NgramCrossValidation, merg
 use super::run::run_in_memory;
 use crate::lang::lang;
 use crate::models::Classifier;
-use crate::parallel_batches::{self, InputFraming};
+use crate::parallel_batches::{self, InputTemplate};
 use crate::prediction::abstention::AbstentionCalibration;
 use crate::prediction::decision_rule::DecisionRule;
-use crate::scoring::{AccuracyDifference, argmax, log_loss, quick_scores};
+use crate::scoring::{AccuracyDifference, accuracy_and_macro_f1, argmax, log_loss};
 use crate::text_models::optimizer_defaults;
 use crate::train::logistic::{self, LogisticRegression};
 use crate::{Error, Result, tr};
@@ -156,8 +156,9 @@ impl RegressionCandidate {
         let model = Classifier::new(network.plan.model.clone())?;
         let mut params = start.params(model.layout(), options.seed)?;
         params.set_precision(network.plan.settings.precision);
-        let framed = InputFraming { frame: network.tokenizer.special_tokens(), max_tokens: network.plan.max_tokens() };
-        let mut vectors = parallel_batches::vectors(&model, &params, framed, &tokens)?;
+        let template =
+            InputTemplate { special_tokens: network.tokenizer.special_tokens(), max_tokens: network.plan.max_tokens() };
+        let mut vectors = parallel_batches::vectors(&model, &params, template, &tokens)?;
         drop(params);
         // Scales vectors to a mean length of 1, so that C has the same meaning for all encoders.
         let square = vectors.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / vectors.nrows().max(1) as f64;
@@ -259,7 +260,7 @@ pub(super) fn choose_by_cross_validation(
     let probabilities: LogP = log_p.iter().zip(&ngrams.log_p).map(of_row).collect();
     let logs: LogP = probabilities.iter().map(|row| row.iter().map(|p| p.max(1e-30).ln()).collect()).collect();
     let predicted: Vec<u32> = probabilities.iter().map(|row| argmax(row)).collect();
-    let (_, macro_f1) = quick_scores(labels, &predicted, data.labels.len());
+    let (_, macro_f1) = accuracy_and_macro_f1(labels, &predicted, data.labels.len());
     let tree = data.hierarchy.as_ref();
     let found = tree.is_none().then(|| DecisionRule::for_macro_f1(&probabilities, labels, data.labels.len()));
     let decision = found.clone().filter(|_| options.optimize.is_some());
@@ -301,7 +302,7 @@ pub(super) fn choose_by_validation(
 ) -> Result<(TrainedEnsemble, MethodChoice)> {
     let labels = &data.valid.labels;
     let predictions = whole.classifier.predict(&data.valid.texts())?;
-    let steps: LogP = predictions.into_iter().map(|prediction| prediction.attention).collect();
+    let steps: LogP = predictions.into_iter().map(|prediction| prediction.network).collect();
     let all = [&data.train.labels[..], labels].concat();
     let (regression, c) = candidate.figures(&all);
     let steps = accuracy(&steps, labels);
@@ -363,8 +364,8 @@ fn fit_blend(
         log_softmax(&a.iter().zip(n).map(|(a, n)| share * a + (1.0 - share) * n).collect::<Vec<_>>())
     };
     let first: LogP = network.iter().zip(ngrams).map(of_row).collect();
-    let scale = Blend::fit(&first, &[], labels, weights).attention;
-    let alone = Blend { attention: scale * share, ngrams: scale * (1.0 - share) };
+    let scale = Blend::fit(&first, &[], labels, weights).network;
+    let alone = Blend { network: scale * share, ngrams: scale * (1.0 - share) };
     let counts = |row: usize| weights.map_or(1.0, |weights| f64::from(weights[row]));
     let gains: Vec<f64> = (0..labels.len())
         .map(|row| {
@@ -518,7 +519,7 @@ impl MethodChoice {
             TrainingMethod::Regression => lang().pick("the regression is used", "回帰を採用しました"),
         };
         let taken = match self.blend {
-            Some(BlendSummary { blend: Blend { attention: 0.0, .. }, .. }) => {
+            Some(BlendSummary { blend: Blend { network: 0.0, .. }, .. }) => {
                 lang().pick("the n-grams decide alone", "n-gram だけで判断します").to_owned()
             }
             Some(BlendSummary { are_both_used: false, .. }) if self.method == TrainingMethod::Scratch => {
@@ -600,9 +601,9 @@ mod tests {
         let noise: LogP = (0..90).map(|row| log_softmax(&[0, 1, 2].map(|k| random.normal(8 * row + k)))).collect();
         let right = leaning(&labels, |row| row % 10 != 0);
         let (of_ngrams, are_both_used) = fit_blend([&noise, &right], &labels, None, false);
-        assert!(!are_both_used && of_ngrams.attention < 0.12 * of_ngrams.ngrams, "{of_ngrams:?}");
+        assert!(!are_both_used && of_ngrams.network < 0.12 * of_ngrams.ngrams, "{of_ngrams:?}");
         let (of_network, are_both_used) = fit_blend([&right, &noise], &labels, None, true);
-        assert!(!are_both_used && of_network.ngrams == 0.0 && of_network.attention > 0.5, "{of_network:?}");
+        assert!(!are_both_used && of_network.ngrams == 0.0 && of_network.network > 0.5, "{of_network:?}");
         // Each member knows half of the rows, and is undecided on the others.
         let half = |odd: bool| -> LogP {
             let says = |row: usize| if (row % 2 == 1) == odd { 2.0 } else { 0.0 };
@@ -613,7 +614,7 @@ mod tests {
         };
         for first in [false, true] {
             let (both, are_both_used) = fit_blend([&half(false), &half(true)], &labels, None, first);
-            assert!(are_both_used && both.attention > 0.5 && both.ngrams > 0.5, "{both:?}");
+            assert!(are_both_used && both.network > 0.5 && both.ngrams > 0.5, "{both:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use super::TrainingData;
 use crate::lang::{escape_markdown, sanitize};
 use crate::ngram::{NgramModel, NgramTarget, label_ids_of};
 use crate::row::{AsRow, Row, RowRef};
-use crate::{stages, tr};
+use crate::{stage_timer, tr};
 use serde_json::{Map, Value, json};
 
 /// The number of n-grams per class.
@@ -22,7 +22,7 @@ pub(super) fn strongest_ngrams<A: NgramTarget>(model: Option<&NgramModel>, data:
 }
 
 fn by_class(model: &NgramModel, labels: &[String], texts: &[Row], answers: &[&[u32]]) -> Value {
-    let _stage = stages::begin(stages::REPORT);
+    let _stage = stage_timer::begin(stage_timer::REPORT);
     let of_class = |found: Vec<(String, f32)>| -> Value {
         found.into_iter().map(|(ngram, strength)| json!({ "ngram": ngram, "strength": strength })).collect()
     };

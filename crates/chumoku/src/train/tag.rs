@@ -16,6 +16,7 @@ use super::folder_run::RunResult;
 use super::run_identity::plan_json;
 use super::training::{RunContext, Training, held_out_part, write_folder};
 use super::worker_group::WorkerGroup;
+use crate::characters::CharacterOffsets;
 use crate::crf::{Corpus, Crf, CrfSentence, CrfTrainer, MemberEmissions, TagScheme, TaggerBlend, features};
 use crate::data::{self, Example, Span, SpanDataset, SpanExample, SpanUnit};
 use crate::lang::wording::quote;
@@ -24,7 +25,7 @@ use crate::row::AsRow;
 use crate::scoring::SpanScores;
 use crate::text_models::tagger::{TaggerConfig, TextTagger, units_of_row};
 use crate::text_models::tagger_network::TaggerNetwork;
-use crate::{Error, ModelKind, Result, checksum, stages, tr};
+use crate::{Error, ModelKind, Result, checksum, stage_timer, tr};
 use chumoku_kernels::parallel;
 pub use continued_training::ContinuedTaggerData;
 use crf_settings::{CrfChoice, choose_crf_settings};
@@ -246,7 +247,7 @@ pub fn train_tagger(data: &TaggerData, mut training: Training<'_>) -> Result<Tag
             (model, Some((plan, ended)))
         }
     };
-    let reporting = stages::begin(stages::REPORT);
+    let reporting = stage_timer::begin(stage_timer::REPORT);
     let (rows, part) = held_out_part([&data.train, &data.valid, &data.test], Vec::is_empty);
     let alone = [TaggerBlend::CRF, TaggerBlend::NETWORK];
     let alone = if model.has_network() { &alone[..] } else { &[] };
@@ -310,7 +311,7 @@ pub fn train_tagger(data: &TaggerData, mut training: Training<'_>) -> Result<Tag
         metrics["further"] = figures;
         card += &section;
     }
-    let writing = stages::begin(stages::WRITING);
+    let writing = stage_timer::begin(stage_timer::WRITING);
     write_folder(out, files, &metrics, card)?;
     drop(writing);
     Ok(TaggerOutcome { model, metrics, test, parts, dictionary, interrupted })
@@ -372,14 +373,8 @@ fn split_words_note(data: &SpanDataset, unit: SpanUnit) -> Option<String> {
 
 /// Returns the start and end of each unit, in characters.
 fn unit_positions(text: &str, units: &[Range<usize>]) -> Vec<(usize, usize)> {
-    let (mut bytes, mut characters) = (0, 0);
-    let mut place = |unit: &Range<usize>| {
-        let start = characters + text[bytes..unit.start].chars().count();
-        characters = start + text[unit.clone()].chars().count();
-        bytes = unit.end;
-        (start, characters)
-    };
-    units.iter().map(&mut place).collect()
+    let characters = CharacterOffsets::new(text);
+    units.iter().map(|unit| (characters.character(unit.start), characters.character(unit.end))).collect()
 }
 
 fn not_finite() -> Error {

@@ -3,15 +3,15 @@
 use super::micro_batches::{AnswerCount, StepOutput};
 use super::replay_target::ReplayTarget;
 use super::trainable::{Evaluation, Metric};
-use super::{Plan, TrainingData, quick_scores};
-use crate::blend::label_blend::{LabelBlend, fit_thresholds, sigmoid};
+use super::{Plan, TrainingData, accuracy_and_macro_f1};
+use crate::blend::binary_blend::{BinaryBlend, fit_thresholds, sigmoid};
 use crate::blend::number::{NumberBlend, NumberLabel};
 use crate::lang::lang;
 use crate::models::Classifier;
 use crate::ngram::NgramTarget;
 use crate::nn::{Mode, Offsets};
 use crate::params::Params;
-use crate::scoring::{Rows, argmax, log_loss, micro_f1, weighted_mean, weighted_scores};
+use crate::scoring::{Rows, argmax, log_loss, micro_f1, weighted_accuracy_and_macro_f1, weighted_mean};
 use crate::{Result, tr};
 use chumoku_kernels::CrossEntropy;
 use chumoku_nn::probability::log_softmax;
@@ -77,7 +77,7 @@ impl ClassifierTarget for u32 {
         let (answers, weights) = (&rows.labels, rows.weights.as_deref());
         let log_p: Vec<Vec<f32>> = logits.rows().into_iter().map(|row| log_softmax(&row.to_vec())).collect();
         let predicted: Vec<u32> = log_p.iter().map(|row| argmax(row)).collect();
-        let (accuracy, macro_f1) = weighted_scores(answers, &predicted, weights, data.labels.len());
+        let (accuracy, macro_f1) = weighted_accuracy_and_macro_f1(answers, &predicted, weights, data.labels.len());
         let metrics = vec![
             share(lang().pick("accuracy", "正解率"), "accuracy", accuracy),
             share(lang().pick("macro-F1", "マクロ F1"), "macro_f1", macro_f1),
@@ -87,7 +87,7 @@ impl ClassifierTarget for u32 {
 
     fn validation_summary(logits: &[&[f32]], answers: &[u32], data: &TrainingData) -> String {
         let predicted: Vec<u32> = logits.iter().map(|row| argmax(row)).collect();
-        let (accuracy, f1) = quick_scores(answers, &predicted, data.labels.len());
+        let (accuracy, f1) = accuracy_and_macro_f1(answers, &predicted, data.labels.len());
         let [accuracy, f1] = [100.0 * accuracy, 100.0 * f1];
         tr!(
             ", validation accuracy {accuracy:.1} %, macro-F1 {f1:.1} %",
@@ -97,7 +97,7 @@ impl ClassifierTarget for u32 {
 
     fn comparison_metric(logits: &[&[f32]], answers: &[u32], data: &TrainingData) -> Metric {
         let predicted: Vec<u32> = logits.iter().map(|row| argmax(row)).collect();
-        let accuracy = quick_scores(answers, &predicted, data.labels.len()).0;
+        let accuracy = accuracy_and_macro_f1(answers, &predicted, data.labels.len()).0;
         share(lang().pick("accuracy", "正解率"), "accuracy", accuracy)
     }
 }
@@ -106,7 +106,7 @@ impl ClassifierTarget for u32 {
 fn best_micro_f1(logits: &[&[f32]], (answers, weights): (&[Vec<u32>], Option<&[f32]>), labels: usize) -> (f64, f64) {
     let probabilities: Vec<Vec<f32>> = logits.iter().map(|row| row.iter().map(|&z| sigmoid(z)).collect()).collect();
     let thresholds = fit_thresholds(&probabilities, answers, weights, labels);
-    let blend = LabelBlend { thresholds, ..LabelBlend::network_only(labels) };
+    let blend = BinaryBlend { thresholds, ..BinaryBlend::network_only(labels) };
     let predicted: Vec<Vec<u32>> = probabilities.iter().map(|p| blend.predicted_labels(p)).collect();
     let of_row = |(row, answer): (&&[f32], &Vec<u32>)| crate::ngram::log_loss(row, answer, true);
     let loss = weighted_mean(logits.iter().zip(answers).map(of_row), weights);
@@ -161,7 +161,7 @@ fn number_error(
     (answers, weights): (&[NumberLabel], Option<&[f32]>),
     data: &TrainingData<NumberLabel>,
 ) -> (f64, f64) {
-    let plain = NumberBlend::network_only(data.scale.clone());
+    let plain = NumberBlend::network_only(data.discretizer.clone());
     let error = |(z, answer): (&&[f32], &NumberLabel)| {
         let above: Vec<f32> = z.iter().map(|&z| sigmoid(z)).collect();
         (plain.estimate(&above).score - answer.number).abs()

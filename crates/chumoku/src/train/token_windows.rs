@@ -1,11 +1,9 @@
 //! Windows of documents: the sections that a language model or an encoder in pretraining reads at once.
 
+use super::random_streams;
 use chumoku_kernels::Philox;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// A random stream of the run; see also [`batches`](super::batches).
-pub(super) const WINDOW_STREAM: u64 = 1 << 60;
 
 /// The section of a document that is read at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +58,7 @@ impl EpochWindows {
     pub(super) fn of_epoch(&self, seed: u64, epoch: u64) -> Arc<Vec<TokenWindow>> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.1.is_empty() || last.0 != epoch {
-            let random = Philox::new(seed, WINDOW_STREAM + epoch);
+            let random = Philox::new(seed, random_streams::WINDOWS + epoch);
             let first = |document: usize| match self.lengths[document] <= self.whole {
                 true => self.most,
                 false => 1 + (f64::from(random.uniform(document as u64)) * self.most as f64) as usize,

@@ -9,10 +9,10 @@ use crate::{Error, Result, tr};
 use chumoku_kernels::{AdamW, Precision, adamw_step, parallel, sum_of_squares, update_moving_average};
 use std::sync::Arc;
 
-/// The suffix of the parameter names that `embedding_rate` applies to.
+/// The suffix of the parameter names that `embedding_learning_rate_factor` applies to.
 const EMBEDDING: &str = "embedding.weight";
 
-/// The prefix of the parameter names that `head_rate` applies to.
+/// The prefix of the parameter names that `head_learning_rate_factor` applies to.
 const HEAD: &str = "head.";
 
 /// The best evaluation so far.
@@ -110,8 +110,9 @@ impl TrainState {
         let rate = learning_rate(settings.learning_rate, step, warmup, steps);
         let layout = Arc::clone(grads.layout());
         for ParamView { name, shape, range } in layout.iter() {
-            let embedding_factor = if name.ends_with(EMBEDDING) { settings.embedding_rate } else { 1.0 };
-            let head_factor = if name.starts_with(HEAD) { settings.head_rate } else { 1.0 };
+            let embedding_factor =
+                if name.ends_with(EMBEDDING) { settings.embedding_learning_rate_factor } else { 1.0 };
+            let head_factor = if name.starts_with(HEAD) { settings.head_learning_rate_factor } else { 1.0 };
             let options = AdamW {
                 learning_rate: rate * embedding_factor * head_factor,
                 beta1: optimizer_defaults::CLASSIFIER.beta1,

@@ -3,7 +3,7 @@
 use super::base_model::BaseSnapshot;
 use super::data_source::DataSource;
 use super::row_weights;
-use crate::blend::number::{NumberLabel, NumberScale};
+use crate::blend::number::{NumberDiscretizer, NumberLabel};
 use crate::data::{
     self, Dataset, Example, LabelConflicts, MultiLabelDataset, MultiLabelExample, ScoreDataset, ScoreExample,
     SourceLocation,
@@ -27,8 +27,8 @@ pub struct TrainingData<A = u32> {
     /// The classes or labels, sorted; answers are indices into them. For numbers, the thresholds in ascending order,
     /// such as "> 1.5".
     pub labels: Vec<String>,
-    /// The scale of numbers; empty for other targets.
-    pub scale: NumberScale,
+    /// The bins of numbers; empty for other targets.
+    pub discretizer: NumberDiscretizer,
     /// The feature columns, in the order of their values in rows.
     pub columns: Vec<FeatureColumn>,
     /// Rows for training.
@@ -64,7 +64,7 @@ impl<A> Default for TrainingData<A> {
         let [train, valid, test] = std::array::from_fn(|_| Rows::default());
         TrainingData {
             labels: Vec::new(),
-            scale: NumberScale::default(),
+            discretizer: NumberDiscretizer::default(),
             columns: Vec::new(),
             train,
             valid,
@@ -357,7 +357,7 @@ impl TrainingData<NumberLabel> {
             other.check_number_format(train)?;
         }
         let numbers = |rows: &mut dyn Iterator<Item = &ScoreExample>| rows.map(|row| row.score).collect::<Vec<f64>>();
-        let rough = NumberScale::fit(&numbers(&mut train.examples.iter()));
+        let rough = NumberDiscretizer::fit(&numbers(&mut train.examples.iter()));
         let with =
             |example: &ScoreExample, label: String| Example { text: example.text.clone(), label, line: example.line };
         let by_bin = |example: &ScoreExample| with(example, rough.bin(example.score).to_string());
@@ -373,18 +373,18 @@ impl TrainingData<NumberLabel> {
         notes.extend(shared_text_notes(&numbered, |row| train.location(row), others));
         let share = |given: Option<&ScoreDataset>| if given.is_some() { 0.0 } else { HELD_OUT };
         let split = data::split(&rows, 0, share(valid), share(test));
-        let scale = NumberScale::fit(&numbers(&mut split.train.iter().map(|&row| &train.examples[row])));
+        let discretizer = NumberDiscretizer::fit(&numbers(&mut split.train.iter().map(|&row| &train.examples[row])));
         let part = |rows: &[usize]| Rows {
             weights: select_weights(train.weights.as_deref(), rows),
-            ..Rows::from_scores(rows.iter().map(|&row| &train.examples[row]), &scale)
+            ..Rows::from_scores(rows.iter().map(|&row| &train.examples[row]), &discretizer)
         };
         let own = |given: Option<&ScoreDataset>, rows: &[usize]| match given {
-            Some(scores) => Rows::from_scores(&scores.examples, &scale),
+            Some(scores) => Rows::from_scores(&scores.examples, &discretizer),
             None => part(rows),
         };
         let (train, valid, test) = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
-        let labels = scale.threshold_labels();
-        TrainingData { labels, train, valid, test, notes, scale, ..TrainingData::default() }.check_pairs()
+        let labels = discretizer.threshold_labels();
+        TrainingData { labels, train, valid, test, notes, discretizer, ..TrainingData::default() }.check_pairs()
     }
 }
 

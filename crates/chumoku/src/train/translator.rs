@@ -17,7 +17,7 @@ use crate::lang::wording::{format_count, format_thousands};
 use crate::parallel_batches::{batches_by_length, map_batches};
 
 use crate::models::{TranslationBatch, Translator, TranslatorConfig, TranslatorOptions};
-use crate::nn::{AttentionOptions, EncoderConfig, LayerOptions, Mode, NormOrder, PositionKind};
+use crate::nn::{EncoderConfig, Mode, PositionKind};
 use crate::params::{ParamLayout, Params};
 use crate::text::{NormalizationForm, TextTokenizer, TokenizationUnit, TokenizerConfig, unspaced_fraction};
 use crate::text_models::autoencoder::TextAutoencoder;
@@ -112,17 +112,9 @@ impl TranslatorPlan {
             target_vocab_size: target,
             joint_vocabulary,
             encoder: EncoderConfig {
-                num_layers: layers,
-                d_model: width,
-                num_heads: 4,
-                d_ff: 4 * width,
-                activation: "gelu".into(),
-                norm_order: NormOrder::Pre,
                 dropout: if is_large { 2.0 * dropout } else { dropout },
                 attention_dropout: dropout,
-                causal: false,
-                attention: AttentionOptions::default(),
-                options: LayerOptions::default(),
+                ..EncoderConfig::new(layers, width, 4, 4 * width)
             },
             num_decoder_layers: decoder_layers,
             position: PositionKind::Rotary,
@@ -139,10 +131,10 @@ impl TranslatorPlan {
             epochs,
             patience: (epochs / 4).max(3),
             batch_tokens,
-            parts: default_micro_batches(batch_tokens),
+            micro_batches: default_micro_batches(batch_tokens),
             learning_rate: step.learning_rate,
-            embedding_rate: 1.0,
-            head_rate: 1.0,
+            embedding_learning_rate_factor: 1.0,
+            head_learning_rate_factor: 1.0,
             warmup_share: 0.1,
             weight_decay: step.weight_decay,
             beta2: step.beta2,

@@ -71,7 +71,13 @@ pub trait Coordinator: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// If no workers are left, or a worker fails.
-    fn train_step(&self, params: &[f32], at: BatchPosition, parts: usize, grads: &mut [f32]) -> Result<StepOutput>;
+    fn train_step(
+        &self,
+        params: &[f32],
+        at: BatchPosition,
+        micro_batches: usize,
+        grads: &mut [f32],
+    ) -> Result<StepOutput>;
 
     /// Returns the messages for the user since the last call.
     fn take_messages(&self) -> Vec<String> {
@@ -134,7 +140,7 @@ pub(super) fn run_worker(task: &dyn Trainable, worker: &dyn Worker, terms: &Grad
     params.set_precision(task.settings().precision);
     let mut grads = Params::zeros(params.layout());
     let mut epoch_batches: Option<(u64, Vec<Vec<usize>>)> = None;
-    let max_micro_batches = task.settings().parts;
+    let max_micro_batches = task.settings().micro_batches;
     worker.run(terms, &mut |weights, at, part, into| {
         let expected = params.values().len();
         if weights.len() != expected || into.len() != expected {

@@ -83,7 +83,7 @@ fn a_text_is_the_mean_of_its_tokens_vectors() {
         write_modules(folder.path(), path, &[]);
         assert_eq!(ModelKind::from_folder(folder.path()).unwrap(), ModelKind::Encoder);
         let model = TextEmbedder::load(folder.path(), None).unwrap();
-        assert_eq!(model.width(), WIDTH);
+        assert_eq!(model.embedding_dim(), WIDTH);
         check(&model, "The films was good.", &mean(&table, WIDTH, &[4, 5, 6, 7, 8, 10]));
         check(&model, "zzz bad", &mean(&table, WIDTH, &[1, 9]));
         check(&model, "", &[0.0; WIDTH]);

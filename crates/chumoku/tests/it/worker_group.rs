@@ -42,14 +42,20 @@ impl Coordinator for TestCoordinator {
         Ok(())
     }
 
-    fn train_step(&self, params: &[f32], at: BatchPosition, parts: usize, grads: &mut [f32]) -> Result<StepOutput> {
+    fn train_step(
+        &self,
+        params: &[f32],
+        at: BatchPosition,
+        micro_batches: usize,
+        grads: &mut [f32],
+    ) -> Result<StepOutput> {
         let mut shared = self.0.asked.lock().unwrap();
         shared.weights = Arc::new(params.to_vec());
         shared.at = Some(at);
-        shared.to_do = (0..parts).collect();
+        shared.to_do = (0..micro_batches).collect();
         shared.found.clear();
         self.0.changed.notify_all();
-        while shared.found.len() < parts {
+        while shared.found.len() < micro_batches {
             shared = self.0.changed.wait(shared).unwrap();
         }
         let learnt: Vec<StepOutput> = shared.found.values().map(|(learnt, _)| *learnt).collect();

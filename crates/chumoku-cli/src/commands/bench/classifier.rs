@@ -7,10 +7,7 @@ use crate::progress::pluralize;
 use anyhow::{Context, Result};
 use chumoku::lang::{lang, system_message};
 use chumoku::models::{Classifier, ClassifierConfig};
-use chumoku::nn::{
-    AttentionOptions, DropoutSeed, EncoderConfig, InputEmbeddingsOptions, LayerOptions, Mode, NormOrder, Offsets,
-    Pooling, PositionKind,
-};
+use chumoku::nn::{DropoutSeed, EncoderConfig, InputEmbeddingsOptions, Mode, Offsets, Pooling, PositionKind};
 use chumoku::params::Params;
 use chumoku::tr;
 use chumoku::train::{DataShape, MicroBatchGradients, Plan, StepOutput, TrainState, default_micro_batches};
@@ -52,17 +49,9 @@ struct BenchModel {
 impl BenchModel {
     fn new(args: &BenchClassifierArgs, max_length: usize) -> Result<BenchModel> {
         let encoder = EncoderConfig {
-            num_layers: args.layers,
-            d_model: args.d_model,
-            num_heads: args.heads,
-            d_ff: 4 * args.d_model,
-            activation: "gelu".into(),
-            norm_order: NormOrder::Pre,
             dropout: args.dropout,
             attention_dropout: args.dropout,
-            causal: false,
-            attention: AttentionOptions::default(),
-            options: LayerOptions::default(),
+            ..EncoderConfig::new(args.layers, args.d_model, args.heads, 4 * args.d_model)
         };
         let model = Classifier::new(ClassifierConfig {
             vocab_size: args.vocab,
@@ -81,8 +70,8 @@ impl BenchModel {
         plan.model = model.config().clone();
         let mut state = TrainState::new(Params::init(model.layout(), 1));
         state.set_precision(args.precision.into());
-        let parts = MicroBatchGradients::new(model.layout(), num_micro_batches(args, max_length));
-        Ok(BenchModel { micro_batches: parts, model, state, plan })
+        let gradients = MicroBatchGradients::new(model.layout(), num_micro_batches(args, max_length));
+        Ok(BenchModel { micro_batches: gradients, model, state, plan })
     }
 
     /// Returns the deviation of the logits of the first tokens of `batch` from those in double precision.
@@ -104,10 +93,10 @@ impl BenchModel {
 
     /// Runs forward, loss, backward and an optimizer step, as `chumoku train` does.
     fn train(&mut self, batch: &RandomBatch) -> Result<()> {
-        let BenchModel { model, state, micro_batches: parts, plan } = self;
+        let BenchModel { model, state, micro_batches: gradients, plan } = self;
         let (params, step, offsets) = (&state.params, state.step, &batch.offsets);
         let options = CrossEntropy { label_smoothing: 0.1, class_weights: None, row_weights: None };
-        parts.train_step(&Vec::from_iter(0..offsets.sequences()), |rows, part, grads| {
+        gradients.train_step(&Vec::from_iter(0..offsets.sequences()), |rows, part, grads| {
             let ids: Vec<u32> = rows.iter().flat_map(|&row| &batch.ids[offsets.range(row)]).copied().collect();
             let labels: Vec<u32> = rows.iter().map(|&row| batch.labels[row]).collect();
             let lengths = Offsets::from_lengths(rows.iter().map(|&row| offsets.range(row).len()));
@@ -115,7 +104,7 @@ impl BenchModel {
             let loss = model.loss(params, (&ids, &lengths), &labels, &options, mode, grads)?;
             Ok(StepOutput::new(loss.into(), rows.len() as f64, ids.len()))
         })?;
-        state.optimizer_step(parts.grads(), &plan.settings, 1000)?;
+        state.optimizer_step(gradients.grads(), &plan.settings, 1000)?;
         Ok(())
     }
 }

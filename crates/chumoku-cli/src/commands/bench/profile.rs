@@ -1,6 +1,7 @@
 //! `--profile`: the time of each operation in a step, compared with the limits of the processor.
 
 use super::{format_milliseconds, wrap_list};
+use crate::report::percent;
 use crate::report::table::table;
 use chumoku::data::format_thousands;
 use chumoku::lang::lang;
@@ -227,10 +228,6 @@ fn japanese_name(name: &'static str) -> &'static str {
         "moving average" => "移動平均",
         other => other,
     }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", 100.0 * share)
 }
 
 /// Formats a rate in billions per second.

@@ -138,11 +138,11 @@ fn eval_autoencoder(args: &EvalArgs) -> anyhow::Result<ExitCode> {
         writeln!(out, "{}", serde_json::to_string(&scores)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (n, texts, width) = (format_thousands(scores.pairs), pluralize(scores.pairs, "text"), model.width());
+    let (n, texts, width) = (format_thousands(scores.pairs), pluralize(scores.pairs, "text"), model.embedding_dim());
     writeln!(out, "{}\n", tr!("{texts}, through {width} numbers", "{n} 個のテキスト、{width} 個の数を経由"))?;
     write!(out, "{}", format_reconstruction_scores(&scores))?;
     if scores.cut_sources > 0 {
-        report_source_truncation(scores.cut_sources, model.limit());
+        report_source_truncation(scores.cut_sources, model.max_tokens());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -247,7 +247,7 @@ fn explain_text(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<Ex
                     "note: the text is longer than the model's maximum of {} tokens; only the first part of the text is \
                      shown.",
                     "注: テキストが、モデルが読む {} トークンより長いため、最初の部分について示します。",
-                    model.limit()
+                    model.max_tokens()
                 );
                 say!("{}", paragraph(&text));
             }

@@ -192,9 +192,9 @@ impl Explainer<'_> {
                 match &e.parts {
                     None => vec![of_whole("")],
                     Some(parts) => {
-                        let first = parts.attention.first().map_or(e.label.as_str(), |p| p.label.as_str());
+                        let first = parts.network.first().map_or(e.label.as_str(), |p| p.label.as_str());
                         let own = if e.number.is_some() { e.label.as_str() } else { first };
-                        let p = |class: usize| prediction.attention[class].exp();
+                        let p = |class: usize| prediction.network[class].exp();
                         let whose = lang.pick("transformer alone: ", "トランスフォーマー単独：");
                         let most = to(own, prediction.network_class());
                         let network = changed(whose, own, most, e.network_probability(own), &p);

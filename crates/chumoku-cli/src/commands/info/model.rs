@@ -2,7 +2,7 @@
 
 use crate::ExitCode;
 use crate::progress::pluralize;
-use crate::report::wrap;
+use crate::report::{percent, wrap};
 use chumoku::Predictor;
 use chumoku::data::format_thousands;
 use chumoku::hierarchy::Hierarchy;
@@ -152,7 +152,9 @@ impl ModelInfo {
 
     /// Adds the levels that `--abstain` can promise.
     fn abstention(&mut self, calibration: Option<&AbstentionCalibration>) {
-        let Some(calibration) = calibration.filter(|calibration| !calibration.steps.is_empty()) else { return };
+        let Some(calibration) = calibration.filter(|calibration| !calibration.risk_coverage_curve.is_empty()) else {
+            return;
+        };
         let can = |share: &f64| match calibration.levels.is_empty() {
             true => calibration.threshold_for(*share).is_some(),
             false => calibration.level_thresholds(*share).iter().any(Option::is_some),
@@ -185,7 +187,7 @@ impl ModelInfo {
         let n = format_thousands(labels.len());
         let by = if is_alone { lang().pick(", n-grams only", "（n-gram のみ）") } else { "" };
         if let Some(number) = target.number() {
-            let [least, most] = number.scale.range;
+            let [least, most] = number.discretizer.range;
             let text = tr!(
                 "a number for each text, from {least} to {most}{by}",
                 "テキストごとの数値（{least} から {most}）{by}"
@@ -215,7 +217,7 @@ impl ModelInfo {
         self.network(&config.model.backbone, model.num_parameters());
         self.tokens(config.model.vocab_size, config.max_tokens());
         if let Some(features) = model.num_features() {
-            let share = config.blend.ngrams / (config.blend.attention + config.blend.ngrams).max(f32::MIN_POSITIVE);
+            let share = config.blend.ngrams / (config.blend.network + config.blend.ngrams).max(f32::MIN_POSITIVE);
             let features_shown = format_thousands(features);
             let beside = match config.target.is_one_class() {
                 true => tr!(", {:.0} % of the weight", "、重みの {:.0} %", 100.0 * share),
@@ -272,7 +274,7 @@ impl ModelInfo {
     }
 
     fn autoencoder(&mut self, model: &TextAutoencoder) {
-        let (config, width) = (model.config(), model.width());
+        let (config, width) = (model.config(), model.embedding_dim());
         let text = tr!("writes texts again from {width} numbers", "{width} 個の数からのテキストの復元");
         self.task("autoencode", &config.chumoku_version, text);
         self.put("bottleneck", width);
@@ -302,10 +304,10 @@ impl ModelInfo {
 
     fn embedder(&mut self, model: &TextEmbedder) {
         self.task("embed", "", tr!("a vector for each text (encoder)", "テキストの埋め込み（エンコーダー）"));
-        let [width, limit] = [model.width(), model.limit()].map(format_thousands);
+        let [width, limit] = [model.embedding_dim(), model.max_tokens()].map(format_thousands);
         let parameters = model.params().values().len();
-        self.put("network", json!({ "width": model.width(), "parameters": parameters }));
-        self.put("max_tokens", model.limit());
+        self.put("network", json!({ "width": model.embedding_dim(), "parameters": parameters }));
+        self.put("max_tokens", model.max_tokens());
         let parameters = format_thousands(parameters);
         self.line(
             ["network", "ネットワーク"],
@@ -416,7 +418,7 @@ fn main_metrics(metrics: &Value) -> Vec<MainMetric> {
     ];
     let found = |(key, name, is_share): (&'static str, &'static str, bool)| {
         let value = metrics[key].as_f64().or_else(|| metrics["scores"][key].as_f64())?;
-        let value = if is_share { format!("{:.1} %", 100.0 * value) } else { format!("{value:.3}") };
+        let value = if is_share { percent(value) } else { format!("{value:.3}") };
         Some(MainMetric { key, name, value })
     };
     match metrics["task"] == "autoencode" {

@@ -49,7 +49,7 @@ pub(super) fn predict(args: &PredictArgs) -> anyhow::Result<ExitCode> {
         }
     }
     if cut > 0 {
-        report_source_truncation(cut, model.limit());
+        report_source_truncation(cut, model.max_tokens());
     }
     Ok(code)
 }

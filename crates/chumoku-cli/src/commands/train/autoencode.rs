@@ -74,7 +74,7 @@ const MAX_SHOWN: usize = 5;
 /// Prints the scores, and some texts with their reconstructions.
 fn print_summary(data: &PairSplit, outcome: &AutoencoderOutcome, place: &Path) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    let (scores, width) = (&outcome.test, outcome.model.width());
+    let (scores, width) = (&outcome.test, outcome.model.embedding_dim());
     let n = format_thousands(scores.pairs);
     let (on, texts) = match outcome.metrics["scored_on"].as_str() {
         Some("test") => {

@@ -21,7 +21,7 @@ use chumoku::train::{
     BaseModel, DataSource, Scores, SourceData, TrainOptions, TrainingData, check_tune, network_name, train,
     train_ngram_classifier, tune, tune_ngrams,
 };
-use chumoku::{ModelKind, stages, tr};
+use chumoku::{ModelKind, stage_timer, tr};
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
@@ -29,7 +29,7 @@ use std::time::Instant;
 
 pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
-    let reading = stages::begin(stages::READING);
+    let reading = stage_timer::begin(stage_timer::READING);
     let data = data(args, known)?;
     drop(reading);
     report_class_rows(&data);

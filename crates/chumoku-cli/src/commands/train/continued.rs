@@ -226,7 +226,7 @@ pub(super) fn continued_data<D: ReplayData<File: Append>>(
 /// Describes what the model learns in addition: labels, classes or a wider range.
 fn added_labels(known: &BaseModel, data: &impl ReplayData) -> String {
     if let Some([least, most]) = data.range() {
-        let [low, high] = known.scale.range;
+        let [low, high] = known.discretizer.range;
         return match low <= least && most <= high {
             true => tr!("numbers from {low} to {high}, as before", "数値の範囲は {low}〜{high} のまま"),
             false => tr!(

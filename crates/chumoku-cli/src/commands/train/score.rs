@@ -57,12 +57,12 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
 /// Reports rows and numbers.
 fn report_data(data: &TrainingData<NumberLabel>) {
     report_sizes(["rows", "行数"], [&data.train, &data.valid, &data.test].map(|rows| rows.len()));
-    let scale = &data.scale;
+    let discretizer = &data.discretizer;
     let numbers = data.train.labels.iter().map(|measured| measured.number);
     let mean = numbers.sum::<f64>() / data.train.len().max(1) as f64;
-    let [least, most] = scale.range;
-    let (bins, questions) = (scale.values.len(), scale.thresholds.len());
-    let how = match scale.has_levels() {
+    let [least, most] = discretizer.range;
+    let (bins, questions) = (discretizer.values.len(), discretizer.thresholds.len());
+    let how = match discretizer.has_levels() {
         true => tr!("{bins} levels", "{bins} 段階"),
         false => tr!("predicted with {questions} thresholds", "しきい値 {questions} 個で予測"),
     };

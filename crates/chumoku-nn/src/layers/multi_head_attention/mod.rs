@@ -149,7 +149,7 @@ impl MultiHeadAttention {
     }
 
     /// The sizes of the layer.
-    pub fn config(&self) -> &MultiHeadAttentionConfig {
+    pub(crate) fn config(&self) -> &MultiHeadAttentionConfig {
         &self.config
     }
 

@@ -44,7 +44,7 @@ pub enum FeatureSource {
 
 impl FeatureSource {
     /// Returns the column, if the value comes from the file.
-    pub fn column(&self) -> Option<usize> {
+    pub(crate) fn column(&self) -> Option<usize> {
         match self {
             FeatureSource::Column(column) => Some(*column),
             FeatureSource::Value(_) => None,

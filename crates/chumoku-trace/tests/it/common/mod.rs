@@ -115,13 +115,9 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
         ],
         exclusive: true,
         parts: Some(EnsembleMembers {
-            attention: vec![
-                probability("positive", 0.913),
-                probability("neutral", 0.07),
-                probability("negative", 0.017),
-            ],
+            network: vec![probability("positive", 0.913), probability("neutral", 0.07), probability("negative", 0.017)],
             ngrams: vec![probability("positive", 0.782), probability("neutral", 0.16), probability("negative", 0.058)],
-            attention_weight: 0.68,
+            network_weight: 0.68,
             ngram_share: 0.41,
             against: [false; 2],
         }),
@@ -263,7 +259,7 @@ pub(crate) fn japanese() -> Explanation {
     for without in &mut e.without {
         without.label = if without.label == "positive" { "肯定" } else { "否定" }.to_owned();
     }
-    for list in [&mut e.probabilities, &mut parts.attention, &mut parts.ngrams] {
+    for list in [&mut e.probabilities, &mut parts.network, &mut parts.ngrams] {
         for (p, label) in list.iter_mut().zip(labels) {
             p.label = label.to_owned();
         }

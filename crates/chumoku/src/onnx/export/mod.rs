@@ -94,8 +94,8 @@ pub fn export_classifier(classifier: &TextClassifier) -> Result<ExportedClassifi
 fn calibration(classifier: &TextClassifier) -> (f32, Vec<f32>) {
     match classifier.config.target.binary_blend() {
         _ if classifier.ngrams.is_some() => (1.0, vec![0.0]),
-        None => (classifier.config.blend.attention, vec![0.0]),
-        Some(blend) => (blend.attention, blend.offsets.clone()),
+        None => (classifier.config.blend.network, vec![0.0]),
+        Some(blend) => (blend.network, blend.offsets.clone()),
     }
 }
 
@@ -164,7 +164,10 @@ fn metadata(classifier: &TextClassifier) -> Vec<(String, String)> {
         entries.push(("thresholds", json(&blend.thresholds)));
     }
     if let PredictionTarget::Number(number) = &config.target {
-        entries.extend([("thresholds", json(&number.scale.thresholds)), ("values", json(&number.scale.values))]);
+        entries.extend([
+            ("thresholds", json(&number.discretizer.thresholds)),
+            ("values", json(&number.discretizer.values)),
+        ]);
     }
     entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }

@@ -51,55 +51,32 @@ impl<'a> NetworkExporter<'a> {
         self.head(pooled)
     }
 
-    /// Returns a parameter and its shape.
-    fn parameter(&self, name: &str) -> Result<(&'a [usize], &'a [f32])> {
-        self.writer.parameter(name)
-    }
-
-    /// Adds a parameter as an initializer of the graph.
-    fn initializer(&mut self, name: &str) -> Result<String> {
-        self.writer.initializer(name)
-    }
-
-    /// Adds an operator without attributes.
-    fn op(&mut self, operator: &str, inputs: &[&str]) -> String {
-        self.writer.op(operator, inputs)
-    }
-
-    fn cast(&mut self, x: &str, kind: OnnxElementType) -> String {
-        self.writer.cast(x, kind)
-    }
-
-    fn scalar(&mut self, value: f32) -> String {
-        self.writer.scalar(value)
-    }
-
     /// Returns the positions of the tokens of a row, counted from 0: (sequence,).
     fn positions(&mut self) -> String {
-        let shape = self.op("Shape", &[EXPORT_INPUTS[0]]);
+        let shape = self.writer.op("Shape", &[EXPORT_INPUTS[0]]);
         let (one, start, step) =
             (self.writer.graph.int_scalar(1), self.writer.graph.int_scalar(0), self.writer.graph.int_scalar(1));
-        let length = self.op("Gather", &[&shape, &one]);
-        self.op("Range", &[&start, &length, &step])
+        let length = self.writer.op("Gather", &[&shape, &one]);
+        self.writer.op("Range", &[&start, &length, &step])
     }
 
     /// Returns the embedding of each token with its position: (batch, sequence, d_model).
     fn embedding(&mut self, tokens: &str) -> Result<String> {
         self.writer.graph.scope = "input.".to_owned();
         let options = self.config.embeddings;
-        let table = self.initializer("embedding.weight")?;
-        let mut x = self.op("Gather", &[&table, EXPORT_INPUTS[0]]);
+        let table = self.writer.initializer("embedding.weight")?;
+        let mut x = self.writer.op("Gather", &[&table, EXPORT_INPUTS[0]]);
         if options.is_scaled() {
-            let scale = self.scalar((self.config.backbone.d_model() as f64).sqrt() as f32);
-            x = self.op("Mul", &[&x, &scale]);
+            let scale = self.writer.scalar((self.config.backbone.d_model() as f64).sqrt() as f32);
+            x = self.writer.op("Mul", &[&x, &scale]);
         }
         if let Some(table) = self.position_table(options.first_position)? {
-            let rows = self.op("Gather", &[&table, tokens]);
-            x = self.op("Add", &[&x, &rows]);
+            let rows = self.writer.op("Gather", &[&table, tokens]);
+            x = self.writer.op("Add", &[&x, &rows]);
         }
         if options.token_types > 0 {
             let vectors = self.token_type_vectors()?;
-            x = self.op("Add", &[&x, &vectors]);
+            x = self.writer.op("Add", &[&x, &vectors]);
         }
         match options.norm_epsilon {
             Some(epsilon) => self.norm("input_norm", options.norm, epsilon, &x),
@@ -112,19 +89,19 @@ impl<'a> NetworkExporter<'a> {
     fn token_type_vectors(&mut self) -> Result<String> {
         let separator = self.config.embeddings.separator.filter(|_| self.config.embeddings.token_types > 1);
         let Some(separator) = separator else {
-            let (_, values) = self.parameter("token_type.weight")?;
+            let (_, values) = self.writer.parameter("token_type.weight")?;
             let width = self.config.backbone.d_model();
             return Ok(self.writer.graph.floats("token_type.first", &[width], &values[..width]));
         };
-        let table = self.initializer("token_type.weight")?;
+        let table = self.writer.initializer("token_type.weight")?;
         let separator = self.writer.graph.ints(&[i64::from(separator)]);
-        let is_separator = self.op("Equal", &[EXPORT_INPUTS[0], &separator]);
-        let ones = self.cast(&is_separator, OnnxElementType::Int64);
+        let is_separator = self.writer.op("Equal", &[EXPORT_INPUTS[0], &separator]);
+        let ones = self.writer.cast(&is_separator, OnnxElementType::Int64);
         let axis = self.writer.graph.int_scalar(1);
         let before = self.writer.graph.op("CumSum", &[&ones, &axis], &[("exclusive", Attribute::Int(1))]);
         let most = self.writer.graph.ints(&[1]);
-        let kinds = self.op("Min", &[&before, &most]);
-        Ok(self.op("Gather", &[&table, &kinds]))
+        let kinds = self.writer.op("Min", &[&before, &most]);
+        Ok(self.writer.op("Gather", &[&table, &kinds]))
     }
 
     /// Returns the position embeddings, if the network has them.
@@ -134,7 +111,7 @@ impl<'a> NetworkExporter<'a> {
             PositionKind::Sinusoidal => sinusoidal::<f32>(length, width),
             PositionKind::SinusoidalHalves => sinusoidal_halves::<f32>(length, width),
             PositionKind::Learned => {
-                let (shape, values) = self.parameter("position.weight")?;
+                let (shape, values) = self.writer.parameter("position.weight")?;
                 let rows = shape[0] - first;
                 return Ok(Some(self.writer.graph.floats("position.weight", &[rows, width], &values[first * width..])));
             }
@@ -168,7 +145,7 @@ impl<'a> NetworkExporter<'a> {
                     0 => self.attention(config, index, &given, &mut places)?,
                     _ => self.feed_forward(config, &layer, &given)?,
                 };
-                x = self.op("Add", &[&x, &made]);
+                x = self.writer.op("Add", &[&x, &made]);
                 if let (Some(norm), NormOrder::Post) = (&norm, config.norm_order) {
                     x = self.norm(norm, config.options.norm, epsilon, &x)?;
                 }
@@ -183,10 +160,11 @@ impl<'a> NetworkExporter<'a> {
 
     /// Adds a normalization of the last axis.
     fn norm(&mut self, name: &str, kind: NormKind, epsilon: f64, x: &str) -> Result<String> {
-        let weight = self.initializer(&format!("{name}.weight"))?;
+        let weight = self.writer.initializer(&format!("{name}.weight"))?;
         let axis = ("axis", Attribute::Int(-1));
         if kind != NormKind::Rms {
-            let bias = if kind == NormKind::Layer { Some(self.initializer(&format!("{name}.bias"))?) } else { None };
+            let bias =
+                if kind == NormKind::Layer { Some(self.writer.initializer(&format!("{name}.bias"))?) } else { None };
             let inputs: Vec<&str> = [x, &weight].into_iter().chain(bias.as_deref()).collect();
             return Ok(self.writer.graph.op(
                 "LayerNormalization",
@@ -194,36 +172,36 @@ impl<'a> NetworkExporter<'a> {
                 &[axis, ("epsilon", Attribute::Float(epsilon as f32))],
             ));
         }
-        let square = self.op("Mul", &[x, x]);
+        let square = self.writer.op("Mul", &[x, x]);
         let mean = self.writer.graph.op("ReduceMean", &[&square], &[("axes", Attribute::Ints(&[-1]))]);
-        let epsilon = self.scalar(epsilon as f32);
-        let sum = self.op("Add", &[&mean, &epsilon]);
-        let root = self.op("Sqrt", &[&sum]);
-        let scaled = self.op("Div", &[x, &root]);
-        Ok(self.op("Mul", &[&scaled, &weight]))
+        let epsilon = self.writer.scalar(epsilon as f32);
+        let sum = self.writer.op("Add", &[&mean, &epsilon]);
+        let root = self.writer.op("Sqrt", &[&sum]);
+        let scaled = self.writer.op("Div", &[x, &root]);
+        Ok(self.writer.op("Mul", &[&scaled, &weight]))
     }
 
     /// Adds `x Wᵀ + b` for these rows of W and b. W is written transposed.
     fn linear_rows(&mut self, [name, weight, bias]: [&str; 3], rows: &[usize], x: &str) -> Result<String> {
-        let (shape, values) = self.parameter(weight)?;
+        let (shape, values) = self.writer.parameter(weight)?;
         let columns = shape[1];
         let turned: Vec<f32> =
             (0..columns).flat_map(|column| rows.iter().map(move |row| values[row * columns + column])).collect();
         let matrix = self.writer.graph.floats(&format!("{name}.weight_transposed"), &[columns, rows.len()], &turned);
-        let product = self.op("MatMul", &[x, &matrix]);
+        let product = self.writer.op("MatMul", &[x, &matrix]);
         if !self.writer.has(bias) {
             return Ok(product);
         }
-        let (_, values) = self.parameter(bias)?;
+        let (_, values) = self.writer.parameter(bias)?;
         let numbers: Vec<f32> = rows.iter().map(|&row| values[row]).collect();
         let bias = self.writer.graph.floats(&format!("{name}.bias"), &[rows.len()], &numbers);
-        Ok(self.op("Add", &[&product, &bias]))
+        Ok(self.writer.op("Add", &[&product, &bias]))
     }
 
     /// Adds `x Wᵀ + b`.
     fn linear(&mut self, name: &str, x: &str) -> Result<String> {
         let [weight, bias] = ["weight", "bias"].map(|part| format!("{name}.{part}"));
-        let rows: Vec<usize> = (0..self.parameter(&weight)?.0[0]).collect();
+        let rows: Vec<usize> = (0..self.writer.parameter(&weight)?.0[0]).collect();
         self.linear_rows([name, &weight, &bias], &rows, x)
     }
 
@@ -263,20 +241,20 @@ impl<'a> NetworkExporter<'a> {
             _ => [query, key],
         };
         let key = self.writer.graph.op("Transpose", &[&key], &[("perm", Attribute::Ints(&[0, 1, 3, 2]))]);
-        let scores = self.op("MatMul", &[&query, &key]);
+        let scores = self.writer.op("MatMul", &[&query, &key]);
         let scores = self.scale_scores(&name, options, width, heads, &scores)?;
         let scores = match self.config.position {
             PositionKind::Alibi => self.add_alibi(&scores, heads, places),
             _ => scores,
         };
         let visible = self.visible_mask(config.causal, options.window, places);
-        let hidden = self.scalar(MASKED_SCORE);
-        let scores = self.op("Where", &[&visible, &scores, &hidden]);
+        let hidden = self.writer.scalar(MASKED_SCORE);
+        let scores = self.writer.op("Where", &[&visible, &scores, &hidden]);
         let weights = self.writer.graph.op("Softmax", &[&scores], &[("axis", Attribute::Int(-1))]);
-        let heads_made = self.op("MatMul", &[&weights, &value]);
+        let heads_made = self.writer.op("MatMul", &[&weights, &value]);
         let made = self.writer.graph.op("Transpose", &[&heads_made], &[("perm", Attribute::Ints(&[0, 2, 1, 3]))]);
         let shape = self.writer.graph.ints(&[0, 0, (heads * width) as i64]);
-        let made = self.op("Reshape", &[&made, &shape]);
+        let made = self.writer.op("Reshape", &[&made, &shape]);
         self.linear(&format!("{name}.out_proj"), &made)
     }
 
@@ -299,7 +277,7 @@ impl<'a> NetworkExporter<'a> {
             let rows: Vec<usize> =
                 (0..heads).flat_map(|head| (0..width).map(move |row| start + of_head(head) * width + row)).collect();
             let projected = self.linear_rows([&format!("{name}.{part}"), &weight, &bias], &rows, x)?;
-            let apart = self.op("Reshape", &[&projected, &shape]);
+            let apart = self.writer.op("Reshape", &[&projected, &shape]);
             made.push(self.writer.graph.op("Transpose", &[&apart], &[("perm", Attribute::Ints(&[0, 2, 1, 3]))]));
         }
         Ok(made.try_into().expect("three parts"))
@@ -316,14 +294,14 @@ impl<'a> NetworkExporter<'a> {
     ) -> Result<String> {
         let fixed = options.beta.unwrap_or(1.0 / (width as f64).sqrt()) as f32;
         let beta = match options.train_beta {
-            false => self.scalar(fixed),
+            false => self.writer.scalar(fixed),
             true => {
-                let (_, trained) = self.parameter(&format!("{name}.beta"))?;
+                let (_, trained) = self.writer.parameter(&format!("{name}.beta"))?;
                 let beta: Vec<f32> = trained.iter().map(|beta| beta * fixed).collect();
                 self.writer.graph.floats(&format!("{name}.beta"), &[heads, 1, 1], &beta)
             }
         };
-        Ok(self.op("Mul", &[scores, &beta]))
+        Ok(self.writer.op("Mul", &[scores, &beta]))
     }
 
     /// Returns the cosines and sines of the rotary angles: (sequence, width / 2) each.
@@ -345,7 +323,7 @@ impl<'a> NetworkExporter<'a> {
         let tables = [("cosines", table(f64::cos)), ("sines", table(f64::sin))];
         Ok(tables.map(|(name, values)| {
             let table = self.writer.graph.floats(&format!("rotary.{name}.{base}"), &shape, &values);
-            self.op("Gather", &[&table, &places.positions])
+            self.writer.op("Gather", &[&table, &places.positions])
         }))
     }
 
@@ -354,34 +332,34 @@ impl<'a> NetworkExporter<'a> {
         let half = (width / 2) as i64;
         let [a, b] = [[0, half], [half, 2 * half]].map(|range| self.slice(x, range, 3));
         let [ac, bs, as_, bc] = [(&a, cosines), (&b, sines), (&a, sines), (&b, cosines)]
-            .map(|(part, factor)| self.op("Mul", &[part, factor]));
-        let first = self.op("Sub", &[&ac, &bs]);
-        let second = self.op("Add", &[&as_, &bc]);
+            .map(|(part, factor)| self.writer.op("Mul", &[part, factor]));
+        let first = self.writer.op("Sub", &[&ac, &bs]);
+        let second = self.writer.op("Add", &[&as_, &bc]);
         self.writer.graph.op("Concat", &[&first, &second], &[("axis", Attribute::Int(-1))])
     }
 
     fn slice(&mut self, x: &str, [start, end]: [i64; 2], axis: i64) -> String {
         let [start, end, axis] = [start, end, axis].map(|value| self.writer.graph.ints(&[value]));
-        self.op("Slice", &[x, &start, &end, &axis])
+        self.writer.op("Slice", &[x, &start, &end, &axis])
     }
 
     /// Returns i − j for query token i and key token j: (sequence, sequence).
     fn distance(&mut self, places: &EncoderInputs) -> String {
         let [rows, columns] = [1, 0].map(|axis| {
             let axis = self.writer.graph.ints(&[axis]);
-            self.op("Unsqueeze", &[&places.positions, &axis])
+            self.writer.op("Unsqueeze", &[&places.positions, &axis])
         });
-        self.op("Sub", &[&rows, &columns])
+        self.writer.op("Sub", &[&rows, &columns])
     }
 
     /// Adds the ALiBi bias: `scores − slope · |i − j|`.
     fn add_alibi(&mut self, scores: &str, heads: usize, places: &EncoderInputs) -> String {
         let distance = self.distance(places);
-        let far = self.op("Abs", &[&distance]);
-        let far = self.cast(&far, OnnxElementType::Float);
+        let far = self.writer.op("Abs", &[&distance]);
+        let far = self.writer.cast(&far, OnnxElementType::Float);
         let slopes = self.writer.graph.floats("alibi.slopes", &[heads, 1, 1], &alibi_slopes(heads));
-        let less = self.op("Mul", &[&slopes, &far]);
-        self.op("Sub", &[scores, &less])
+        let less = self.writer.op("Mul", &[&slopes, &far]);
+        self.writer.op("Sub", &[scores, &less])
     }
 
     /// Returns the mask of visible keys.
@@ -389,22 +367,22 @@ impl<'a> NetworkExporter<'a> {
         if let Some(visible) = places.visible.get(&window) {
             return visible.clone();
         }
-        let mask = self.cast(EXPORT_INPUTS[1], OnnxElementType::Bool);
+        let mask = self.writer.cast(EXPORT_INPUTS[1], OnnxElementType::Bool);
         let axes = self.writer.graph.ints(&[1, 2]);
-        let mut visible = self.op("Unsqueeze", &[&mask, &axes]);
+        let mut visible = self.writer.op("Unsqueeze", &[&mask, &axes]);
         if causal || window.is_some() {
             let distance = self.distance(places);
             let mut limits = Vec::new();
             if causal {
                 let zero = self.writer.graph.int_scalar(0);
-                limits.push(self.op("GreaterOrEqual", &[&distance, &zero]));
+                limits.push(self.writer.op("GreaterOrEqual", &[&distance, &zero]));
             }
             if let Some(window) = window {
-                let (far, most) = (self.op("Abs", &[&distance]), self.writer.graph.int_scalar(window as i64));
-                limits.push(self.op("LessOrEqual", &[&far, &most]));
+                let (far, most) = (self.writer.op("Abs", &[&distance]), self.writer.graph.int_scalar(window as i64));
+                limits.push(self.writer.op("LessOrEqual", &[&far, &most]));
             }
             for limit in limits {
-                visible = self.op("And", &[&visible, &limit]);
+                visible = self.writer.op("And", &[&visible, &limit]);
             }
         }
         places.visible.insert(window, visible.clone());
@@ -420,7 +398,7 @@ impl<'a> NetworkExporter<'a> {
                 let width = config.d_ff as i64;
                 let [a, b] = [[0, width], [width, 2 * width]].map(|range| self.slice(&inner, range, 2));
                 let a = self.activate(&config.activation, &a)?;
-                self.op("Mul", &[&a, &b])
+                self.writer.op("Mul", &[&a, &b])
             }
         };
         self.linear(&format!("{layer}.linear2"), &inner)
@@ -429,24 +407,25 @@ impl<'a> NetworkExporter<'a> {
     /// Applies the activation of this name. (ONNX has a Gelu operator from version 20 on.)
     fn activate(&mut self, name: &str, x: &str) -> Result<String> {
         let factor = match name {
-            "relu" => return Ok(self.op("Relu", &[x])),
+            "relu" => return Ok(self.writer.op("Relu", &[x])),
             "silu" => {
-                let share = self.op("Sigmoid", &[x]);
-                return Ok(self.op("Mul", &[x, &share]));
+                let share = self.writer.op("Sigmoid", &[x]);
+                return Ok(self.writer.op("Mul", &[x, &share]));
             }
             "gelu" => {
-                let root = self.scalar(std::f32::consts::FRAC_1_SQRT_2);
-                let scaled = self.op("Mul", &[x, &root]);
-                self.op("Erf", &[&scaled])
+                let root = self.writer.scalar(std::f32::consts::FRAC_1_SQRT_2);
+                let scaled = self.writer.op("Mul", &[x, &root]);
+                self.writer.op("Erf", &[&scaled])
             }
             "gelu_tanh" => {
-                let [cubic, scale] = [0.044_715, (2.0 / std::f64::consts::PI).sqrt() as f32].map(|n| self.scalar(n));
-                let square = self.op("Mul", &[x, x]);
-                let cube = self.op("Mul", &[&square, x]);
-                let cube = self.op("Mul", &[&cube, &cubic]);
-                let sum = self.op("Add", &[x, &cube]);
-                let scaled = self.op("Mul", &[&sum, &scale]);
-                self.op("Tanh", &[&scaled])
+                let [cubic, scale] =
+                    [0.044_715, (2.0 / std::f64::consts::PI).sqrt() as f32].map(|n| self.writer.scalar(n));
+                let square = self.writer.op("Mul", &[x, x]);
+                let cube = self.writer.op("Mul", &[&square, x]);
+                let cube = self.writer.op("Mul", &[&cube, &cubic]);
+                let sum = self.writer.op("Add", &[x, &cube]);
+                let scaled = self.writer.op("Mul", &[&sum, &scale]);
+                self.writer.op("Tanh", &[&scaled])
             }
             other => {
                 return Err(unsupported(&tr!(
@@ -456,10 +435,10 @@ impl<'a> NetworkExporter<'a> {
             }
         };
         // x/2 · (1 + factor)
-        let [half, one] = [0.5, 1.0].map(|n| self.scalar(n));
-        let sum = self.op("Add", &[&factor, &one]);
-        let product = self.op("Mul", &[x, &sum]);
-        Ok(self.op("Mul", &[&product, &half]))
+        let [half, one] = [0.5, 1.0].map(|n| self.writer.scalar(n));
+        let sum = self.writer.op("Add", &[&factor, &one]);
+        let product = self.writer.op("Mul", &[x, &sum]);
+        Ok(self.writer.op("Mul", &[&product, &half]))
     }
 
     /// Pools the tokens of each row: (batch, width).
@@ -470,25 +449,26 @@ impl<'a> NetworkExporter<'a> {
                 Ok(self.writer.graph.op("Gather", &[x, &first], &[("axis", Attribute::Int(1))]))
             }
             Pooling::Max => {
-                let mask = self.cast(EXPORT_INPUTS[1], OnnxElementType::Bool);
+                let mask = self.writer.cast(EXPORT_INPUTS[1], OnnxElementType::Bool);
                 let last = self.writer.graph.ints(&[2]);
-                let mask = self.op("Unsqueeze", &[&mask, &last]);
-                let hidden = self.scalar(MASKED_SCORE);
-                let visible = self.op("Where", &[&mask, x, &hidden]);
+                let mask = self.writer.op("Unsqueeze", &[&mask, &last]);
+                let hidden = self.writer.scalar(MASKED_SCORE);
+                let visible = self.writer.op("Where", &[&mask, x, &hidden]);
                 let settings = [("axes", Attribute::Ints(&[1])), ("keepdims", Attribute::Int(0))];
                 Ok(self.writer.graph.op("ReduceMax", &[&visible], &settings))
             }
             Pooling::Mean | Pooling::MeanSqrtLength => {
-                let mask = self.cast(EXPORT_INPUTS[1], OnnxElementType::Float);
-                let (second, one) = (self.writer.graph.ints(&[1]), self.scalar(1.0));
-                let count = self.op("ReduceSum", &[&mask, &second]);
-                let count = self.op("Max", &[&count, &one]);
-                let count = if self.config.pooling == Pooling::Mean { count } else { self.op("Sqrt", &[&count]) };
+                let mask = self.writer.cast(EXPORT_INPUTS[1], OnnxElementType::Float);
+                let (second, one) = (self.writer.graph.ints(&[1]), self.writer.scalar(1.0));
+                let count = self.writer.op("ReduceSum", &[&mask, &second]);
+                let count = self.writer.op("Max", &[&count, &one]);
+                let count =
+                    if self.config.pooling == Pooling::Mean { count } else { self.writer.op("Sqrt", &[&count]) };
                 let last = self.writer.graph.ints(&[2]);
-                let mask = self.op("Unsqueeze", &[&mask, &last]);
-                let visible = self.op("Mul", &[x, &mask]);
+                let mask = self.writer.op("Unsqueeze", &[&mask, &last]);
+                let visible = self.writer.op("Mul", &[x, &mask]);
                 let sum = self.writer.graph.op("ReduceSum", &[&visible, &second], &[("keepdims", Attribute::Int(0))]);
-                Ok(self.op("Div", &[&sum, &count]))
+                Ok(self.writer.op("Div", &[&sum, &count]))
             }
             Pooling::Last => {
                 let found = format!("{:?}", Pooling::Last);
@@ -503,8 +483,8 @@ impl<'a> NetworkExporter<'a> {
             Some(dense) => {
                 let x = self.linear("head.dense", &pooled)?;
                 let x = match dense.activation {
-                    HeadActivation::Tanh => self.op("Tanh", &[&x]),
-                    HeadActivation::Relu => self.op("Relu", &[&x]),
+                    HeadActivation::Tanh => self.writer.op("Tanh", &[&x]),
+                    HeadActivation::Relu => self.writer.op("Relu", &[&x]),
                     HeadActivation::Gelu => self.activate("gelu", &x)?,
                     _ => {
                         return Err(unsupported(&tr!(

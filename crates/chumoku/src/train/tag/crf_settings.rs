@@ -118,7 +118,7 @@ fn best_trial(
     let corpus = Corpus::new(data.sentences(&[&data.train]), data.tags());
     let prepare = |row: &SpanExample| {
         let units = units_of_row(row, data.unit);
-        (TrueSpans::new(data, row, &units), corpus.feature_numbers(&features(&row.text, &units, data.unit)))
+        (TrueSpans::new(data, row, &units), corpus.feature_ids(&features(&row.text, &units, data.unit)))
     };
     let rows: Vec<(TrueSpans, Vec<Vec<u32>>)> = parallel::map(&data.valid, prepare);
     // Each candidate with its best epoch and F1.

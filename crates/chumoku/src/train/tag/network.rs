@@ -10,7 +10,7 @@ use crate::lang::wording::{format_count, format_thousands};
 use crate::model_folder::{Snapshot, with_snapshot};
 use crate::models::{TokenTagger, TokenTaggerConfig};
 use crate::nn::{BackboneConfig, DenseHeadConfig, HeadActivation};
-use crate::parallel_batches::InputFraming;
+use crate::parallel_batches::InputTemplate;
 use crate::params::{ParamLayout, Params};
 use crate::pretrained::FineTuningBase;
 use crate::scoring::log_loss;
@@ -30,7 +30,7 @@ use crate::train::run_identity::sha256_of_numbers;
 use crate::train::trainable::{Evaluation, Metric, StepContext, Trainable};
 use crate::train::training::RunContext;
 use crate::train::{DataShape, FineTuning, TrainEvent, TrainOptions, TrainSettings, batches};
-use crate::{Error, Result, stages, tr};
+use crate::{Error, Result, stage_timer, tr};
 use chumoku_kernels::{CrossEntropy, parallel};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -209,7 +209,7 @@ pub(super) fn train_network(
     context: RunContext<'_>,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<TrainedTaggerNetwork> {
-    let cutting = stages::begin(stages::TOKENS);
+    let cutting = stage_timer::begin(stage_timer::TOKENS);
     let held = ProcessUsage::measure();
     let network = before.and_then(|before| Some((before, before.tagger.network.as_ref()?)));
     let start = match network {
@@ -239,7 +239,7 @@ pub(super) fn train_network(
         pieces: Vec::new(),
         process_usage: held,
     };
-    task.pieces = tagger_windows(&task.train_rows.rows, task.framed().window_size());
+    task.pieces = tagger_windows(&task.train_rows.rows, task.input_template().window_size());
     drop(cutting);
     task.describe(observe);
     let ended = run_in_folder(&task, context, None, observe)?;
@@ -276,12 +276,15 @@ struct TaggerTask<'a> {
 }
 
 impl TaggerTask<'_> {
-    fn framed(&self) -> InputFraming<'_> {
-        InputFraming { frame: self.start.tokenizer.special_tokens(), max_tokens: self.plan.fine_tuning.max_tokens }
+    fn input_template(&self) -> InputTemplate<'_> {
+        InputTemplate {
+            special_tokens: self.start.tokenizer.special_tokens(),
+            max_tokens: self.plan.fine_tuning.max_tokens,
+        }
     }
 
     fn length(&self, piece: &TaggerWindow) -> usize {
-        piece.tokens.len() + self.framed().frame.len()
+        piece.tokens.len() + self.input_template().special_tokens.len()
     }
 
     fn body(&self) -> BackboneConfig {
@@ -313,7 +316,7 @@ impl TaggerTask<'_> {
                 format_thousands(self.model.layout().len())
             ),
         );
-        let window = self.framed().window_size();
+        let window = self.input_template().window_size();
         let long = lengths.iter().filter(|&&length| length > window).count();
         if long > 0 {
             let rows = format_count(long as u64, "row");
@@ -363,7 +366,7 @@ impl Trainable for TaggerTask<'_> {
         grads: &mut Params<f32>,
     ) -> Result<StepOutput> {
         let read = rows.iter().map(|&row| &self.pieces[row]);
-        let packed = PackedWindows::pack(self.framed(), &self.train_rows.rows, read.clone());
+        let packed = PackedWindows::pack(self.input_template(), &self.train_rows.rows, read.clone());
         let tags: Vec<u32> =
             read.flat_map(|piece| &self.train_rows.tags[piece.row][piece.units.clone()]).copied().collect();
         let options = CrossEntropy {
@@ -379,7 +382,7 @@ impl Trainable for TaggerTask<'_> {
 
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
         let part = if self.is_held_out { &self.valid_rows } else { &self.train_rows };
-        let log_p = log_probabilities(self.model, params, self.framed(), &part.rows)?;
+        let log_p = log_probabilities(self.model, params, self.input_template(), &part.rows)?;
         let labels = self.tags.count();
         let transitions = self.tags.transitions(&vec![0.0; (labels + 1) * labels]);
         let found: Vec<Vec<usize>> = parallel::map(&log_p, |log_p| viterbi(log_p, &transitions));

@@ -4,6 +4,7 @@
 use crate::ngram::NgramConfig;
 use crate::row::AsRow;
 use crate::text::unspaced_fraction;
+use crate::train::random_streams;
 use crate::train::setting_overrides::{Setting, SettingOverrides};
 use crate::train::{Plan, TrainOptions, TrainingData};
 use chumoku_kernels::Philox;
@@ -13,10 +14,11 @@ use std::collections::HashSet;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum SettingChange {
     To(Setting, f64),
+    Choose(Setting, &'static str),
     Times(Setting, f64),
 }
 
-use SettingChange::{Times, To};
+use SettingChange::{Choose, Times, To};
 
 /// Changes of the n-gram model for scripts with spaces.
 const SPACED_NGRAMS: &[SettingChange] = &[
@@ -50,21 +52,21 @@ const UNSPACED_NGRAMS: &[SettingChange] = &[
 /// Changes of a network trained from scratch.
 const FROM_SCRATCH: &[SettingChange] = &[
     To(Setting::Layers, 1.0),
-    To(Setting::Pooling, 1.0),
+    Choose(Setting::Pooling, "max"),
     To(Setting::TokenDropout, 0.2),
     To(Setting::Width, 64.0),
-    To(Setting::Positions, 1.0),
+    Choose(Setting::Positions, "rotary"),
     Times(Setting::LearningRate, 2.0),
     To(Setting::Dropout, 0.4),
     To(Setting::LabelSmoothing, 0.0),
     To(Setting::MinCount, 1.0),
     Times(Setting::LearningRate, 0.5),
-    To(Setting::Positions, 4.0),
+    Choose(Setting::Positions, "none"),
     To(Setting::Dropout, 0.2),
     To(Setting::Width, 256.0),
     To(Setting::TokenDropout, 0.0),
     To(Setting::Layers, 3.0),
-    To(Setting::Tokens, 1.0),
+    Choose(Setting::Tokens, "subwords"),
     Times(Setting::BatchTokens, 0.5),
     To(Setting::WeightDecay, 0.3),
     Times(Setting::Epochs, 2.0),
@@ -72,7 +74,7 @@ const FROM_SCRATCH: &[SettingChange] = &[
 
 /// Changes of a recurrent network.
 const RECURRENT: &[SettingChange] = &[
-    To(Setting::Pooling, 1.0),
+    Choose(Setting::Pooling, "max"),
     To(Setting::TokenDropout, 0.2),
     Times(Setting::LearningRate, 2.0),
     To(Setting::Dropout, 0.4),
@@ -96,9 +98,6 @@ const PRETRAINED: &[SettingChange] = &[
     To(Setting::WeightDecay, 0.1),
     Times(Setting::BatchTokens, 2.0),
 ];
-
-/// The random stream of a seed for drawing changes.
-const STREAM: u64 = 0x7475_6e65 << 24;
 
 /// The number of draws without new settings after which the search ends.
 const MAX_DRAWS: u64 = 64;
@@ -144,7 +143,7 @@ impl Candidates {
             }
         }));
         let setting = |change: &SettingChange| match *change {
-            To(setting, _) | Times(setting, _) => setting,
+            To(setting, _) | Choose(setting, _) | Times(setting, _) => setting,
         };
         let is_given = |setting: Setting| match setting {
             Setting::Tokens if options.tokens.is_some() => true,
@@ -155,10 +154,10 @@ impl Candidates {
         if unspaced > SOME {
             // Sub-words are already the default in these scripts.
             for change in moves.iter_mut().filter(|change| setting(change) == Setting::Tokens) {
-                *change = To(Setting::Tokens, 2.0);
+                *change = Choose(Setting::Tokens, "characters");
             }
         }
-        let random = Philox::new(options.seed, STREAM);
+        let random = Philox::new(options.seed, random_streams::TUNING);
         let given = options.overrides.clone();
         Candidates { moves, next: 0, random, drawn: 0, tried: HashSet::new(), caller_settings: given, are_pairs, plan }
     }
@@ -192,6 +191,7 @@ impl Candidates {
         for &change in changes {
             let (setting, value) = match change {
                 To(setting, value) => (setting, value),
+                Choose(setting, name) => (setting, setting.parse(name).expect("a name that --settings takes")),
                 Times(setting, factor) => {
                     let before = found.get(setting).or_else(|| self.default_of(setting, c))?;
                     let value = before * factor;

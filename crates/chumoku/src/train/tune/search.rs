@@ -15,6 +15,7 @@ use crate::train::classifier_network::ClassifierNetwork;
 use crate::train::classifier_task::ClassifierTask;
 use crate::train::display_names::topic_label;
 use crate::train::folder_run::run_in_folder;
+use crate::train::ngram_folds::LogP;
 use crate::train::run_identity::RunIdentity;
 use crate::train::setting_overrides::SettingOverrides;
 use crate::train::training::RunContext;
@@ -28,9 +29,6 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// Log-probabilities of the classes for each validation row.
-type LogP = Vec<Vec<f32>>;
 
 /// The best settings so far.
 struct BestTrial {
@@ -525,12 +523,12 @@ impl<'a> Search<'a> {
         if ended.interrupted {
             return Err(Error::Interrupted);
         }
-        let framed = parallel_batches::InputFraming {
-            frame: network.tokenizer.special_tokens(),
+        let template = parallel_batches::InputTemplate {
+            special_tokens: network.tokenizer.special_tokens(),
             max_tokens: network.plan.max_tokens(),
         };
         let rows = network.tokenizer.encode_all(&self.data.valid.texts())?;
-        let logits = parallel_batches::logits(model, &ended.params().unfreeze(), framed, &rows)?;
+        let logits = parallel_batches::logits(model, &ended.params().unfreeze(), template, &rows)?;
         Ok(logits.rows().into_iter().map(|row| log_softmax(&row.to_vec())).collect())
     }
 

@@ -4,15 +4,16 @@
 use crate::sorting;
 use serde::{Deserialize, Serialize};
 
-/// `p_k = 1 / (1 + exp(−(attention · z_attention,k + ngrams · z_ngrams,k + offset_k)))`, with a threshold for each
+/// `p_k = 1 / (1 + exp(−(network · z_network,k + ngrams · z_ngrams,k + offset_k)))`, with a threshold for each
 /// label.
 ///
 /// The two weights and the offsets are fitted on validation rows by maximum likelihood. This is a logistic regression
 /// (Platt 1999) on the log-odds of both members, with weights shared by all labels.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LabelBlend {
+pub struct BinaryBlend {
     /// Weight of the network's log-odds.
-    pub attention: f32,
+    #[serde(rename = "attention")]
+    pub network: f32,
     /// Weight of the n-gram model's log-odds.
     pub ngrams: f32,
     /// The offset that is added to the log-odds of each label.
@@ -30,24 +31,24 @@ const MIN_GAIN: f64 = 2.0;
 /// The range of thresholds.
 const THRESHOLD_RANGE: [f32; 2] = [0.02, 0.98];
 
-impl LabelBlend {
+impl BinaryBlend {
     /// Uses the network alone, without scaling.
-    pub fn network_only(labels: usize) -> LabelBlend {
-        LabelBlend { attention: 1.0, ngrams: 0.0, offsets: vec![0.0; labels], thresholds: vec![0.5; labels] }
+    pub fn network_only(labels: usize) -> BinaryBlend {
+        BinaryBlend { network: 1.0, ngrams: 0.0, offsets: vec![0.0; labels], thresholds: vec![0.5; labels] }
     }
 
     /// Converts a blend fitted on n-gram log-odds alone: the fitted weight becomes the n-gram weight.
-    pub(crate) fn into_ngrams_only(self) -> LabelBlend {
-        LabelBlend { attention: 0.0, ngrams: self.attention, ..self }
+    pub(crate) fn into_ngrams_only(self) -> BinaryBlend {
+        BinaryBlend { network: 0.0, ngrams: self.network, ..self }
     }
 
     /// Returns label probabilities from the log-odds of both members.
-    pub fn probabilities(&self, attention: &[f32], ngrams: Option<&[f32]>) -> Vec<f32> {
+    pub fn probabilities(&self, network: &[f32], ngrams: Option<&[f32]>) -> Vec<f32> {
         let score = |label: usize| {
             let of_ngrams = ngrams.map_or(0.0, |ngrams| self.ngrams * ngrams[label]);
-            self.attention * attention[label] + of_ngrams + self.offsets[label]
+            self.network * network[label] + of_ngrams + self.offsets[label]
         };
-        (0..attention.len()).map(|label| sigmoid(score(label))).collect()
+        (0..network.len()).map(|label| sigmoid(score(label))).collect()
     }
 
     /// Returns the predicted labels in ascending order.
@@ -65,7 +66,7 @@ impl LabelBlend {
 
     /// Checks the values for this number of labels.
     pub(crate) fn check(&self, labels: usize) -> Result<(), String> {
-        let numbers = [&[self.attention, self.ngrams][..], &self.offsets, &self.thresholds].concat();
+        let numbers = [&[self.network, self.ngrams][..], &self.offsets, &self.thresholds].concat();
         if self.offsets.len() == labels && self.thresholds.len() == labels && numbers.iter().all(|x| x.is_finite()) {
             return Ok(());
         }
@@ -80,16 +81,16 @@ impl LabelBlend {
     /// Fits weights and offsets, then thresholds, on rows of log-odds with their labels. With empty `ngrams`, fits one
     /// weight. Rows count equally unless `row_weights` are given.
     pub fn fit(
-        attention: &[Vec<f32>],
+        network: &[Vec<f32>],
         ngrams: &[Vec<f32>],
         truth: &[Vec<u32>],
         row_weights: Option<&[f32]>,
         labels: usize,
-    ) -> LabelBlend {
+    ) -> BinaryBlend {
         let both = !ngrams.is_empty();
         let prior = if both { [0.5, 0.5] } else { [1.0, 0.0] };
-        let mut blend = LabelBlend {
-            attention: prior[0] as f32,
+        let mut blend = BinaryBlend {
+            network: prior[0] as f32,
             ngrams: prior[1] as f32,
             offsets: vec![0.0; labels],
             thresholds: vec![0.5; labels],
@@ -97,21 +98,21 @@ impl LabelBlend {
         if truth.is_empty() {
             return blend;
         }
-        let data = BlendData { attention, ngrams, truth, row_weights, labels, prior };
+        let data = BlendData { network, ngrams, truth, row_weights, labels, prior };
         let w = data.fit();
         // A weight must not be negative. If one is, fit the other member alone.
         if both && w.shared[1] < 0.0 {
-            return LabelBlend::fit(attention, &[], truth, row_weights, labels);
+            return BinaryBlend::fit(network, &[], truth, row_weights, labels);
         }
         if both && w.shared[0] < 0.0 {
-            let alone = LabelBlend::fit(ngrams, &[], truth, row_weights, labels);
-            return LabelBlend { attention: 0.0, ngrams: alone.attention, ..alone };
+            let alone = BinaryBlend::fit(ngrams, &[], truth, row_weights, labels);
+            return BinaryBlend { network: 0.0, ngrams: alone.network, ..alone };
         }
-        blend.attention = if both { w.shared[0] } else { w.shared[0].max(0.01) } as f32;
+        blend.network = if both { w.shared[0] } else { w.shared[0].max(0.01) } as f32;
         blend.ngrams = w.shared[1] as f32;
         blend.offsets = w.offsets.iter().map(|&x| x as f32).collect();
         let none = vec![0.0; labels];
-        let row = |i: usize| blend.probabilities(&attention[i], Some(ngrams.get(i).unwrap_or(&none)));
+        let row = |i: usize| blend.probabilities(&network[i], Some(ngrams.get(i).unwrap_or(&none)));
         let probabilities: Vec<Vec<f32>> = (0..truth.len()).map(row).collect();
         blend.thresholds = fit_thresholds(&probabilities, truth, row_weights, labels);
         blend
@@ -212,7 +213,7 @@ struct BlendWeights {
 }
 
 struct BlendData<'a> {
-    attention: &'a [Vec<f32>],
+    network: &'a [Vec<f32>],
     ngrams: &'a [Vec<f32>],
     truth: &'a [Vec<u32>],
     /// Row weights. All rows count equally if absent.
@@ -256,7 +257,7 @@ impl BlendData<'_> {
             let counts = self.row_weights.map_or(1.0, |weights| f64::from(weights[row]));
             for label in 0..k {
                 let x = [
-                    f64::from(self.attention[row][label]),
+                    f64::from(self.network[row][label]),
                     self.ngrams.get(row).map_or(0.0, |ngrams| f64::from(ngrams[label])),
                 ];
                 let z = w.shared[0] * x[0] + w.shared[1] * x[1] + w.offsets[label];
@@ -348,22 +349,22 @@ mod tests {
     fn true_weights_and_offsets_are_recovered() {
         let offsets = [0.0, 1.0, -2.0];
         let (z, truth) = rows(20_000, 0.5, &offsets, 1);
-        let blend = LabelBlend::fit(&z, &[], &truth, None, 3);
-        assert!((blend.attention - 0.5).abs() < 0.03, "{blend:?}");
+        let blend = BinaryBlend::fit(&z, &[], &truth, None, 3);
+        assert!((blend.network - 0.5).abs() < 0.03, "{blend:?}");
         for (found, expected) in blend.offsets.iter().zip(offsets) {
             assert!((found - expected).abs() < 0.1, "{blend:?}");
         }
         // Noise gets no weight.
         let (noise, _) = rows(20_000, 1.0, &offsets, 2);
-        let blend = LabelBlend::fit(&noise, &z, &truth, None, 3);
-        assert!(blend.attention.abs() < 0.03 && (blend.ngrams - 0.5).abs() < 0.03, "{blend:?}");
-        assert_eq!(LabelBlend::fit(&[], &[], &[], None, 3), LabelBlend::network_only(3));
+        let blend = BinaryBlend::fit(&noise, &z, &truth, None, 3);
+        assert!(blend.network.abs() < 0.03 && (blend.ngrams - 0.5).abs() < 0.03, "{blend:?}");
+        assert_eq!(BinaryBlend::fit(&[], &[], &[], None, 3), BinaryBlend::network_only(3));
     }
 
     #[test]
     fn probabilities_match_frequencies() {
         let (z, truth) = rows(20_000, 0.7, &[0.3, -1.5], 3);
-        let blend = LabelBlend::fit(&z, &[], &truth, None, 2);
+        let blend = BinaryBlend::fit(&z, &[], &truth, None, 2);
         for label in 0..2 {
             for [low, high] in [[0.0, 0.3], [0.3, 0.6], [0.6, 1.0]] {
                 let p: Vec<(f32, bool)> = z
@@ -390,7 +391,7 @@ mod tests {
             z.iter().map(|z| (0..3).map(|k| sigmoid(z[k] + [0.0, -1.0, -3.0][k])).collect()).collect();
         let found = fit_thresholds(&p, &truth, None, 3);
         let f1 = |thresholds: &[f32]| {
-            let blend = LabelBlend { thresholds: thresholds.to_vec(), ..LabelBlend::network_only(3) };
+            let blend = BinaryBlend { thresholds: thresholds.to_vec(), ..BinaryBlend::network_only(3) };
             let predicted: Vec<Vec<u32>> = p.iter().map(|p| blend.predicted_labels(p)).collect();
             crate::scoring::micro_f1(&truth, &predicted, None)
         };
@@ -408,17 +409,17 @@ mod tests {
         let (z, truth) = rows(300, 0.7, &[0.3, -1.5], 6);
         let (noise, _) = rows(300, 1.0, &[0.3, -1.5], 7);
         let weights: Vec<f32> = (0..300).map(|row| if row % 3 == 0 { 2.0 } else { 1.0 }).collect();
-        let weighted = LabelBlend::fit(&z, &noise, &truth, Some(&weights), 2);
+        let weighted = BinaryBlend::fit(&z, &noise, &truth, Some(&weights), 2);
         let again: Vec<usize> = (0..300).chain((0..300).filter(|row| row % 3 == 0)).collect();
         let pick = |rows: &[Vec<f32>]| again.iter().map(|&row| rows[row].clone()).collect::<Vec<_>>();
         let twice: Vec<Vec<u32>> = again.iter().map(|&row| truth[row].clone()).collect();
-        let twice = LabelBlend::fit(&pick(&z), &pick(&noise), &twice, None, 2);
+        let twice = BinaryBlend::fit(&pick(&z), &pick(&noise), &twice, None, 2);
         let numbers =
-            |blend: &LabelBlend| [&[blend.attention, blend.ngrams][..], &blend.offsets, &blend.thresholds].concat();
+            |blend: &BinaryBlend| [&[blend.network, blend.ngrams][..], &blend.offsets, &blend.thresholds].concat();
         let is_near = numbers(&weighted).iter().zip(numbers(&twice)).all(|(a, b)| (a - b).abs() < 1e-5);
-        let plain = LabelBlend::fit(&z, &noise, &truth, None, 2);
+        let plain = BinaryBlend::fit(&z, &noise, &truth, None, 2);
         assert!(is_near && weighted != plain, "{weighted:?} {twice:?}");
-        assert_eq!(LabelBlend::fit(&z, &noise, &truth, Some(&[1.0; 300]), 2), plain);
+        assert_eq!(BinaryBlend::fit(&z, &noise, &truth, Some(&[1.0; 300]), 2), plain);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::TrainingData;
 use super::ensemble::LogOdds;
-use crate::blend::label_blend::{LabelBlend, fit_thresholds};
+use crate::blend::binary_blend::{BinaryBlend, fit_thresholds};
 use crate::hierarchy::Hierarchy;
 use crate::prediction::abstention::AbstentionCalibration;
 use crate::scoring::select_weights;
@@ -14,25 +14,25 @@ const BLEND_FOLDS: usize = 5;
 #[derive(Clone, Copy)]
 pub(super) struct LabelRows<'a> {
     pub(super) data: &'a TrainingData<Vec<u32>>,
-    pub(super) attention: &'a LogOdds,
+    pub(super) network: &'a LogOdds,
     pub(super) ngrams: Option<&'a LogOdds>,
 }
 
 impl LabelRows<'_> {
-    fn tree(&self) -> Option<&Hierarchy> {
+    fn label_hierarchy(&self) -> Option<&Hierarchy> {
         self.data.hierarchy.as_ref()
     }
 
     /// Fits the blend on a subset of the rows.
-    fn fit_on(&self, is_in: &dyn Fn(usize) -> bool) -> LabelBlend {
-        let rows: Vec<usize> = (0..self.attention.len()).filter(|&row| is_in(row)).collect();
+    fn fit_on(&self, is_in: &dyn Fn(usize) -> bool) -> BinaryBlend {
+        let rows: Vec<usize> = (0..self.network.len()).filter(|&row| is_in(row)).collect();
         let pick = |all: &LogOdds| rows.iter().map(|&row| all[row].clone()).collect::<LogOdds>();
-        let (attention, ngrams) = (pick(self.attention), self.ngrams.map(pick).unwrap_or_default());
+        let (network, ngrams) = (pick(self.network), self.ngrams.map(pick).unwrap_or_default());
         let truth: Vec<Vec<u32>> = rows.iter().map(|&row| self.data.valid.labels[row].clone()).collect();
         let weights = select_weights(self.data.valid.weights.as_deref(), &rows);
         let labels = self.data.labels.len();
-        let mut blend = LabelBlend::fit(&attention, &ngrams, &truth, weights.as_deref(), labels);
-        if let (Some(tree), false) = (self.tree(), truth.is_empty()) {
+        let mut blend = BinaryBlend::fit(&network, &ngrams, &truth, weights.as_deref(), labels);
+        if let (Some(tree), false) = (self.label_hierarchy(), truth.is_empty()) {
             let probabilities: Vec<Vec<f32>> = rows.iter().map(|&row| self.probabilities(&blend, row)).collect();
             blend.thresholds = fit_thresholds(&probabilities, &truth, weights.as_deref(), labels);
             tree.raise_to_ancestors(&mut blend.thresholds);
@@ -41,20 +41,20 @@ impl LabelRows<'_> {
     }
 
     /// Fits the blend on all rows.
-    pub(super) fn fit(&self) -> LabelBlend {
+    pub(super) fn fit(&self) -> BinaryBlend {
         self.fit_on(&|_| true)
     }
 
     /// Returns the probabilities of a row.
-    fn probabilities(&self, blend: &LabelBlend, row: usize) -> Vec<f32> {
+    fn probabilities(&self, blend: &BinaryBlend, row: usize) -> Vec<f32> {
         let ngrams = self.ngrams.map(|ngrams| &ngrams[row][..]);
-        cap_by_parents(self.tree(), blend.probabilities(&self.attention[row], ngrams))
+        cap_by_parents(self.label_hierarchy(), blend.probabilities(&self.network[row], ngrams))
     }
 
     /// Calibrates abstention on the validation rows. Confidences for sets of labels come from blends fitted on the
     /// other folds, because thresholds are fitted on the rows themselves. Those for single labels come from `blend`.
     /// `known` holds the shares of known n-grams, if any.
-    pub(super) fn calibrate_abstention(&self, blend: &LabelBlend, known: &[f32]) -> Option<AbstentionCalibration> {
+    pub(super) fn calibrate_abstention(&self, blend: &BinaryBlend, known: &[f32]) -> Option<AbstentionCalibration> {
         let truth = &self.data.valid.labels;
         if truth.is_empty() {
             return None;
@@ -81,7 +81,7 @@ pub(super) fn cap_by_parents(tree: Option<&Hierarchy>, mut probabilities: Vec<f3
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blend::label_blend::sigmoid;
+    use crate::blend::binary_blend::sigmoid;
     use crate::scoring::Rows;
     use chumoku_kernels::Philox;
 
@@ -111,9 +111,9 @@ mod tests {
     fn sets_of_labels_are_as_accurate_as_promised() {
         let (mut kept, mut answered, mut promised, runs) = (0, 0, 0, 100);
         for run in 0..runs {
-            let (attention, truth) = rows(400, 2 * run);
+            let (network, truth) = rows(400, 2 * run);
             let data = data(truth);
-            let valid = LabelRows { data: &data, attention: &attention, ngrams: None };
+            let valid = LabelRows { data: &data, network: &network, ngrams: None };
             let blend = valid.fit();
             let calibration = valid.calibrate_abstention(&blend, &[]).unwrap();
             calibration.check().unwrap();
@@ -138,15 +138,15 @@ mod tests {
     fn rows_are_scored_by_a_blend_fitted_on_others() {
         let (mut own, mut others) = (0, 0);
         for run in 0..40 {
-            let (attention, truth) = rows(40, 1_000 + run);
+            let (network, truth) = rows(40, 1_000 + run);
             let data = data(truth);
-            let valid = LabelRows { data: &data, attention: &attention, ngrams: None };
+            let valid = LabelRows { data: &data, network: &network, ngrams: None };
             let blend = valid.fit();
-            let last = *valid.calibrate_abstention(&blend, &[]).unwrap().steps.last().unwrap();
+            let last = *valid.calibrate_abstention(&blend, &[]).unwrap().risk_coverage_curve.last().unwrap();
             others += last.wrong;
             let is_wrong =
                 |(z, truth): (&Vec<f32>, &Vec<u32>)| blend.predicted_labels(&blend.probabilities(z, None)) != *truth;
-            own += attention.iter().zip(&data.valid.labels).filter(|row| is_wrong(*row)).count();
+            own += network.iter().zip(&data.valid.labels).filter(|row| is_wrong(*row)).count();
         }
         assert!(others > own, "{others} {own}");
     }

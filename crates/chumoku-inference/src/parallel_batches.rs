@@ -1,11 +1,5 @@
 //! Inference over many texts in parallel batches. Classifiers read long texts in windows and combine them into one row
 //! of logits.
-//!
-//! # Files
-//!
-//! - `stages`: time of each stage, for `--profile`
-
-pub mod stages;
 
 use crate::models::Classifier;
 use crate::nn::Offsets;
@@ -47,29 +41,29 @@ pub fn batches_in_order(order: &[usize], lengths: &[usize], budget: usize) -> Ve
     batches
 }
 
-/// The input format of a model: the special tokens around a text, and the maximum number of tokens.
+/// The template of a model's inputs: the special tokens around a text, and the maximum number of tokens.
 #[derive(Clone, Copy, Debug)]
-pub struct InputFraming<'a> {
+pub struct InputTemplate<'a> {
     /// Special tokens around the text.
-    pub frame: &'a SpecialTokens,
+    pub special_tokens: &'a SpecialTokens,
     /// The maximum number of tokens in one input, special tokens included.
     pub max_tokens: usize,
 }
 
-impl InputFraming<'_> {
+impl InputTemplate<'_> {
     /// The maximum number of text tokens in one input, without special tokens.
     pub fn window_size(&self) -> usize {
-        self.max_tokens.saturating_sub(self.frame.len()).max(1)
+        self.max_tokens.saturating_sub(self.special_tokens.len()).max(1)
     }
 
     /// Packs the sequences, each with its special tokens.
     pub fn pack<'a>(&self, sequences: impl Iterator<Item = &'a [u32]>) -> (Vec<u32>, Offsets) {
         let (mut ids, mut lengths) = (Vec::new(), Vec::new());
         for sequence in sequences {
-            ids.extend(&self.frame.prefix);
+            ids.extend(&self.special_tokens.prefix);
             ids.extend_from_slice(sequence);
-            ids.extend(&self.frame.suffix);
-            lengths.push(sequence.len() + self.frame.len());
+            ids.extend(&self.special_tokens.suffix);
+            lengths.push(sequence.len() + self.special_tokens.len());
         }
         (ids, Offsets::from_lengths(lengths))
     }
@@ -82,42 +76,42 @@ impl InputFraming<'_> {
 pub fn logits(
     model: &Classifier,
     params: &Params<f32>,
-    framed: InputFraming<'_>,
+    template: InputTemplate<'_>,
     rows: &[Vec<u32>],
 ) -> Result<Array2<f32>> {
     let classes = model.config().num_classes;
-    mean_over_windows(framed, rows, classes, |ids, offsets| Ok(model.logits(params, ids, offsets)?))
+    mean_over_windows(template, rows, classes, |ids, offsets| Ok(model.logits(params, ids, offsets)?))
 }
 
 /// Computes the input of a classifier's last layer for each text, (texts, width). Long texts are read as in [`logits`].
 pub fn vectors(
     model: &Classifier,
     params: &Params<f32>,
-    framed: InputFraming<'_>,
+    template: InputTemplate<'_>,
     rows: &[Vec<u32>],
 ) -> Result<Array2<f32>> {
     let width = model.config().backbone.width();
-    mean_over_windows(framed, rows, width, |ids, offsets| Ok(model.vectors(params, ids, offsets)?))
+    mean_over_windows(template, rows, width, |ids, offsets| Ok(model.vectors(params, ids, offsets)?))
 }
 
 /// Calls `f` for batches of windows. The output row of a text, of length `width`, is the mean over its windows.
 fn mean_over_windows(
-    framed: InputFraming<'_>,
+    template: InputTemplate<'_>,
     rows: &[Vec<u32>],
     width: usize,
     f: impl Fn(&[u32], &Offsets) -> Result<Array2<f32>> + Sync,
 ) -> Result<Array2<f32>> {
-    let limit = framed.window_size();
+    let limit = template.window_size();
     let pieces: Vec<(usize, &[u32])> = rows
         .iter()
         .enumerate()
         .flat_map(|(row, ids)| windows(ids.len(), limit).into_iter().map(move |window| (row, &ids[window])))
         .collect();
-    let lengths: Vec<usize> = pieces.iter().map(|(_, ids)| ids.len() + framed.frame.len()).collect();
+    let lengths: Vec<usize> = pieces.iter().map(|(_, ids)| ids.len() + template.special_tokens.len()).collect();
     let mut of_pieces = Array2::zeros((pieces.len(), width));
     let batches = batches_by_length(&lengths, BATCH_TOKENS);
     let found = map_batches(&batches, |batch| {
-        let (ids, offsets) = framed.pack(batch.iter().map(|&piece| pieces[piece].1));
+        let (ids, offsets) = template.pack(batch.iter().map(|&piece| pieces[piece].1));
         f(&ids, &offsets)
     })?;
     for (found, batch) in found.iter().zip(&batches) {
