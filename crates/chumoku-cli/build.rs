@@ -1,6 +1,8 @@
-//! Passes target and commit to the program, and asks the linker for packed relocations (DT_RELR), which save 1.4 MB.
+//! Passes target and commit to the program. Asks the linker for packed relocations (DT_RELR), which save 1.4 MB, and
+//! to keep one of identical functions, which saves 0.4 MB.
 
-use std::env::var;
+use std::env::{var, var_os};
+use std::path::Path;
 use std::process::Command;
 
 fn main() {
@@ -12,11 +14,34 @@ fn main() {
     }
     let is_gnu = var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux")
         && var("CARGO_CFG_TARGET_ENV").is_ok_and(|env| env == "gnu");
-    // Loaders read packed relocations from glibc 2.36 on. The local version counts only if the program is built for
-    // this system.
-    if is_gnu && var("HOST").ok() == var("TARGET").ok() && glibc_version().is_some_and(|version| version >= (2, 36)) {
-        println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    // The local linker and C library count only if the program is built for this system.
+    if is_gnu && var("HOST").ok() == var("TARGET").ok() {
+        // Loaders read packed relocations from glibc 2.36 on.
+        if glibc_version().is_some_and(|version| version >= (2, 36)) {
+            println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+        }
+        // Of the usual linkers, lld can do this, which is rustc's own since 1.90, and GNU ld cannot.
+        if can_link_with(FOLD_IDENTICAL) == Some(true) {
+            println!("cargo::rustc-link-arg-bins={FOLD_IDENTICAL}");
+        }
     }
+}
+
+const FOLD_IDENTICAL: &str = "-Wl,--icf=all";
+
+/// Returns true if an empty program can be linked with this argument, or `None` if it cannot be tried.
+fn can_link_with(argument: &str) -> Option<bool> {
+    let folder = var_os("OUT_DIR")?;
+    let [source, program] = ["empty.rs", "empty"].map(|name| Path::new(&folder).join(name));
+    std::fs::write(&source, "fn main() {}").ok()?;
+    let flags = var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    let mut command = Command::new(var_os("RUSTC")?);
+    command.args(flags.split('\x1f').filter(|flag| !flag.is_empty()));
+    if let Ok(linker) = var("RUSTC_LINKER") {
+        command.arg(format!("-Clinker={linker}"));
+    }
+    command.arg(source).arg("-o").arg(program).arg(format!("-Clink-arg={argument}"));
+    Some(command.output().ok()?.status.success())
 }
 
 /// Returns the commit that `cargo package` wrote into a published package. A checkout returns none: asking Git would
