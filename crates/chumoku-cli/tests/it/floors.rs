@@ -107,6 +107,7 @@ const MODULE_FLOORS: &[(&str, &[&[&str]])] = &[
             &["doctor", "film", "network_map"],
         ],
     ),
+    ("chumoku-trace", &[&["program"], &["examples", "formulas"], &["checks", "layers"], &["traces"], &["output"]]),
     (
         "chumoku-server",
         &[

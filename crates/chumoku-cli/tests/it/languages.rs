@@ -81,7 +81,7 @@ const STAYS_ENGLISH: &[EnglishText] = &[
     ),
     english(
         FORMULA,
-        "chumoku-trace/src/formula.rs",
+        "chumoku-trace/src/formulas/formula.rs",
         &[
             "gelu({0}) = {0}/2 · (1 + erf({0}/√2))",
             "rotate({{0}}; {minus}position · {{1}}{})",
@@ -90,7 +90,7 @@ const STAYS_ENGLISH: &[EnglishText] = &[
     ),
     english(
         LATEX,
-        "chumoku-trace/src/expansion.rs",
+        "chumoku-trace/src/formulas/expansion.rs",
         &[
             "\\tfrac{{1}}{{2}}\\cdot {own}\\left(1 + \\mathrm{{erf}}({a}/\\sqrt{{2}})\\right)",
             "\\tfrac{{1}}{{2}}\\cdot {own}\\left(1 + \\tanh\\left(\\sqrt{{2/\\pi}}\\,({a} + 0.044715\\cdot \
@@ -99,7 +99,7 @@ const STAYS_ENGLISH: &[EnglishText] = &[
     ),
     english(
         LATEX,
-        "chumoku-trace/src/formula.rs",
+        "chumoku-trace/src/formulas/formula.rs",
         &[
             "\\mathrm{gelu}({0}) = \\tfrac{1}{2}{0}\\left(1 + \\mathrm{erf}({0}/\\sqrt{2})\\right)",
             "\\mathrm{{rotate}}\\left({{0}};\\ {dash}\\mathrm{{position}}\\cdot {{1}}{}\\right)",
@@ -130,7 +130,7 @@ const STAYS_ENGLISH: &[EnglishText] = &[
     ),
     english(
         LATEX,
-        "chumoku-trace/src/latex.rs",
+        "chumoku-trace/src/output/latex.rs",
         &[
             "${} \\times {} = {rows} \\times {columns}$",
             "\\begin{{flushleft}}\\small$\\displaystyle {expanded}$\\end{{flushleft}}",
@@ -169,7 +169,11 @@ const STAYS_ENGLISH: &[EnglishText] = &[
         "chumoku-inference/src/tensors/npy.rs",
         &["{{'descr': '{descr}', 'fortran_order': False, 'shape': ({axes}), }}"],
     ),
-    english("the end of a sentence of serde's, which is English", "chumoku-trace/src/object.rs", &["an object { … }"]),
+    english(
+        "the end of a sentence of serde's, which is English",
+        "chumoku-trace/src/examples/object.rs",
+        &["an object { … }"],
+    ),
     english(PARSED, "chumoku-text/src/output/atomic.rs", &[" at path "]),
     english(PARSED, "chumoku-text/src/data/json_lines.rs", &[" at line ", "control character"]),
     english(PARSED, "chumoku-cli/src/usage.rs", &["For more information, try '--help'", "tip: to pass"]),
@@ -192,10 +196,10 @@ const STAYS_ENGLISH: &[EnglishText] = &[
     english(CAUSE, "chumoku/src/train/checkpoint.rs", &["manifest.json: {error}"]),
     english(GRAMMAR, "chumoku-cli/src/answers/stream.rs", &["{rows} {have} no answer, the first because: {first}"]),
     english(GRAMMAR, "chumoku-cli/src/report/texts.rs", &["perplexity per {name:<9}{value:>9}\n"]),
-    english(KEY, "chumoku-trace/src/size_claims.rs", &["claims.{name}: {problem}", "count: {error}"]),
+    english(KEY, "chumoku-trace/src/examples/size_claims.rs", &["claims.{name}: {problem}", "count: {error}"]),
     english(
         "the names of options in files",
-        "chumoku-trace/src/options.rs",
+        "chumoku-trace/src/examples/options.rs",
         &[
             "score scale causal mask window beta hard num_heads num_key_heads d_k subtract_max residual norm rms_norm epsilon \
              activation norm_2 rms_norm_2 epsilon_2 last_norm epsilon_last embedding_norm epsilon_embedding \

@@ -217,7 +217,7 @@ fn no_mistake_is_named_in_correct_calculations() {
 
 /// Returns the kinds of all mistakes, which the source lists one a line.
 fn count_kinds() -> usize {
-    let list = include_str!("../../src/mistakes.rs").split("\nmistakes! {").nth(1).unwrap();
+    let list = include_str!("../../src/checks/mistakes.rs").split("\nmistakes! {").nth(1).unwrap();
     list.split("\n}").next().unwrap().lines().filter(|line| !line.trim().is_empty()).count()
 }
 
