@@ -2,8 +2,9 @@
 //! to keep one of identical functions, which saves 0.4 MB.
 
 use std::env::{var, var_os};
+use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -31,17 +32,18 @@ const FOLD_IDENTICAL: &str = "-Wl,--icf=all";
 
 /// Returns true if an empty program can be linked with this argument, or `None` if it cannot be tried.
 fn can_link_with(argument: &str) -> Option<bool> {
-    let folder = var_os("OUT_DIR")?;
-    let [source, program] = ["empty.rs", "empty"].map(|name| Path::new(&folder).join(name));
-    std::fs::write(&source, "fn main() {}").ok()?;
+    let program = Path::new(&var_os("OUT_DIR")?).join("empty");
     let flags = var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     let mut command = Command::new(var_os("RUSTC")?);
     command.args(flags.split('\x1f').filter(|flag| !flag.is_empty()));
     if let Ok(linker) = var("RUSTC_LINKER") {
         command.arg(format!("-Clinker={linker}"));
     }
-    command.arg(source).arg("-o").arg(program).arg(format!("-Clink-arg={argument}"));
-    Some(command.output().ok()?.status.success())
+    command.arg("-").arg("-o").arg(program).arg(format!("-Clink-arg={argument}"));
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
+    child.stdin.take()?.write_all(b"fn main() {}").ok()?;
+    Some(child.wait().ok()?.success())
 }
 
 /// Returns the commit that `cargo package` wrote into a published package. A checkout returns none: asking Git would
