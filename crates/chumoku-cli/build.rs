@@ -22,6 +22,8 @@ fn main() {
             println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
         }
         // Of the usual linkers, lld can do this, which is rustc's own since 1.90, and GNU ld cannot.
+        let target = var("TARGET").unwrap_or_default().replace('-', "_").to_uppercase();
+        println!("cargo::rerun-if-env-changed=CARGO_TARGET_{target}_LINKER");
         if can_link_with(FOLD_IDENTICAL) == Some(true) {
             println!("cargo::rustc-link-arg-bins={FOLD_IDENTICAL}");
         }

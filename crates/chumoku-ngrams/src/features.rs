@@ -33,8 +33,10 @@ const SHARD_NGRAMS: usize = if cfg!(test) { 1 << 10 } else { 1 << 16 };
 const SHARDS_PER_PASS: usize = 8;
 /// Number of groups of adjacent shards that are processed in parallel.
 pub(crate) const GROUPS: usize = 16;
+/// Bytes of an n-gram that a group collects.
+pub(crate) const ENTRY_BYTES: usize = size_of::<ShardEntry>();
 /// Approximate bytes of the n-grams that one group collects at a time.
-pub(crate) const GROUP_BYTES: usize = SHARDS_PER_PASS * SHARD_NGRAMS * size_of::<ShardEntry>();
+pub(crate) const GROUP_BYTES: usize = SHARDS_PER_PASS * SHARD_NGRAMS * ENTRY_BYTES;
 /// Minimum relevance, for n-grams that all classes use equally.
 const MIN_RELEVANCE: f64 = 1e-3;
 
@@ -134,6 +136,8 @@ pub(crate) fn count_ngrams(counted: &CountedTexts, at_least: u32) -> Vec<ColumnG
             for entries in &mut entries[..end - first] {
                 counter.write(entries, at_least, &mut part);
                 entries.clear();
+                // A frequent n-gram may have made its shard large.
+                entries.shrink_to(2 * SHARD_NGRAMS);
             }
         }
         part

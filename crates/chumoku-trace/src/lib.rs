@@ -1,8 +1,8 @@
 //! Traces of attention: worked examples and models, computed step by step in numbers, checked and explained.
 //!
-//! A [`WorkedExample`] holds inputs and claims. Its program (`program/steps.rs`, `program/operation.rs`) is every step from the input
-//! to the output, computed in f64. [`WorkedExample::check`] checks claims against it, and [`WorkedExample::trace`]
-//! shows it as text, Markdown, LaTeX or JSON.
+//! A [`WorkedExample`] holds inputs and claims. Its program (`program/steps.rs`, `program/operation.rs`) is every step
+//! from the input to the output, computed in f64. [`WorkedExample::check`] checks claims against it, and
+//! [`WorkedExample::trace`] shows it as text, Markdown, LaTeX or JSON.
 //!
 //! ```
 //! use chumoku_trace::{TraceOptions, WorkedExample};

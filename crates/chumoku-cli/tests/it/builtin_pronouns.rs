@@ -12,7 +12,10 @@ fn train(lang: &str) -> (TestDir, Run) {
     let place = TestDir::new();
     if let Some(folder) = std::env::var_os("CHUMOKU_FIRST_COMMAND").filter(|_| lang == "en") {
         let folder = Path::new(&folder);
-        let [stdout, stderr] = ["stdout", "stderr"].map(|name| std::fs::read_to_string(folder.join(name)).unwrap());
+        let [stdout, stderr] = ["stdout", "stderr"].map(|name| {
+            let text = std::fs::read_to_string(folder.join(name));
+            text.unwrap_or_else(|error| panic!("CHUMOKU_FIRST_COMMAND: {}: {error}", folder.display()))
+        });
         place.copy_folder(&folder.join(MODEL), MODEL);
         return (place, Run { code: 0, stdout, stderr, peak_bytes: None });
     }

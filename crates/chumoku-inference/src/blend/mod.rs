@@ -2,7 +2,7 @@
 //!
 //! # Files
 //!
-//! - `binary_blend`: weights, offsets and thresholds for multi-label models
+//! - `binary_blend`: weights, offsets and thresholds of binary outputs: labels, and thresholds of numbers
 //! - `number`: numbers predicted through thresholds, with conformal intervals
 
 pub mod binary_blend;

@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_scales_are_rejected() {
+    fn damaged_discretizers_are_rejected() {
         let good = NumberBlend::network_only(NumberDiscretizer::fit(&[1.0, 2.0, 3.0]));
         good.check(2).unwrap();
         assert!(good.check(3).is_err());

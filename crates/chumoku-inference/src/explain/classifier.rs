@@ -55,13 +55,13 @@ fn ensemble_members(
             ([blend.network, blend.ngrams], members.map(moved))
         }
     };
-    let [of_attention, of_ngrams] = [weights[0] * moved[0], weights[1] * moved[1]];
+    let [of_network, of_ngrams] = [weights[0] * moved[0], weights[1] * moved[1]];
     Some(EnsembleMembers {
         network: ranked(&exp(&whole.network)),
         ngrams: ranked(&exp(ngrams)),
         network_weight: weights[0] / (weights[0] + weights[1]).max(f32::MIN_POSITIVE),
-        ngram_share: of_ngrams.abs() / (of_attention.abs() + of_ngrams.abs()).max(f32::MIN_POSITIVE),
-        against: [of_attention < 0.0, of_ngrams < 0.0],
+        ngram_share: of_ngrams.abs() / (of_network.abs() + of_ngrams.abs()).max(f32::MIN_POSITIVE),
+        against: [of_network < 0.0, of_ngrams < 0.0],
     })
 }
 

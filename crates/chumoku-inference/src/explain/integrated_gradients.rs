@@ -139,15 +139,15 @@ impl<'a> PathIntegrator<'a> {
         let between = self.classifier.tokenizer.pair_separator();
         let before = template.special_tokens.prefix.len();
         let each = windows(ids.len(), template.window_size()).into_iter().map(|tokens| {
-            let framed = template.special_tokens.wrap(&ids[tokens.clone()]);
-            let end = self.classifier.model.token_embeddings(&self.params, &framed)?;
+            let wrapped = template.special_tokens.wrap(&ids[tokens.clone()]);
+            let end = self.classifier.model.token_embeddings(&self.params, &wrapped)?;
             let mut moved = Array2::zeros(end.dim());
             for (i, mut row) in moved.rows_mut().into_iter().enumerate().skip(before).take(tokens.len()) {
-                if Some(framed[i]) != between {
+                if Some(wrapped[i]) != between {
                     row.assign(&(&end.row(i) - &self.mean));
                 }
             }
-            Ok(PathWindow { tokens, ids: framed, embeddings: end, delta: moved })
+            Ok(PathWindow { tokens, ids: wrapped, embeddings: end, delta: moved })
         });
         each.collect()
     }

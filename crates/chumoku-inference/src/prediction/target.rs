@@ -186,7 +186,7 @@ impl PredictionTarget {
         Ok((scores, truth.into_iter().zip(predicted).map(|(y, p)| [y, p]).collect()))
     }
 
-    /// Returns the label blend.
+    /// Returns the blend of a multi-label model.
     ///
     /// # Errors
     /// If the model is not a multi-label model.

@@ -90,7 +90,7 @@ impl FolderConfig {
     }
 }
 
-/// Reads Chumoku's own settings, which models have that it fine-tuned.
+/// Reads Chumoku's own settings. Only models that Chumoku fine-tuned have them.
 ///
 /// # Errors
 /// If they are invalid.

@@ -147,6 +147,12 @@ mod tests {
         }
     }
 
+    #[test]
+    fn threads_that_ask_at_once_get_no_zero() {
+        let ask = || (0..200).for_each(|_| assert_ne!(available_memory(), Some(0)));
+        std::thread::scope(|scope| (0..8).for_each(|_| drop(scope.spawn(ask))));
+    }
+
     /// Runs in its own process, because other tests free memory too.
     #[test]
     fn written_memory_counts() {

@@ -46,8 +46,8 @@ impl<F> SourceData<F> {
 }
 
 impl<A: ReplayTarget> TrainingData<A> {
-    /// Combines old and new rows. `is_known` is true if the base model was trained on exactly these rows; its scale
-    /// then stays.
+    /// Combines old and new rows. `is_known` is true if the base model was trained on exactly these rows; its
+    /// discretizer then stays.
     pub(super) fn combine_old_and_new(
         known: &BaseModel,
         old: Option<&TrainingData<A>>,

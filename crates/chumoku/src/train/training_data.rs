@@ -328,8 +328,8 @@ impl TrainingData<Vec<u32>> {
 }
 
 impl TrainingData<NumberLabel> {
-    /// Builds the data from files, as [`TrainingData::new`] does, stratified by the size of the numbers. The scale is
-    /// that of the training rows.
+    /// Builds the data from files, as [`TrainingData::new`] does, stratified by the size of the numbers. The
+    /// discretizer is fitted to the training rows.
     ///
     /// # Errors
     /// If there are too few rows or distinct numbers.
