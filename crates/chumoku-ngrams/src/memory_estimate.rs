@@ -85,7 +85,8 @@ impl TrainingEstimate {
         // The weights of the current solution, of the best one so far, and of the model.
         let features = features.min(self.max_features as f64) * (FEATURE + 12.0 * outputs as f64);
         // N-grams in the order of their hashes, of one group on each thread.
-        let collected = (ENTRY_BYTES as f64 * counted / COUNTED_BYTES).min((GROUP_BYTES * num_threads().min(GROUPS)) as f64);
+        let collected =
+            (ENTRY_BYTES as f64 * counted / COUNTED_BYTES).min((GROUP_BYTES * num_threads().min(GROUPS)) as f64);
         let valid = if is_whole { (COUNTED_BYTES + 8.0) * valid } else { 0.0 };
         // Row slices of each text, and sums of squares of some column groups.
         let rows = self.texts as f64 * (64.0 + 8.0 * 16.0);
