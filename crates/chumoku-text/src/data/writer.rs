@@ -194,7 +194,9 @@ fn tsv_row(fields: &[String]) -> String {
     {
         return "\"\"".to_owned();
     }
-    let quoted = |field: &String| match field.starts_with('"') || field.contains(['\t', '\n', '\r']) {
+    // Bytes, since decoding characters would take a twentieth of the time of a prediction.
+    let is_special = |byte: u8| matches!(byte, b'\t' | b'\n' | b'\r');
+    let quoted = |field: &String| match field.starts_with('"') || field.bytes().any(is_special) {
         true => format!("\"{}\"", field.replace('"', "\"\"")),
         false => field.clone(),
     };
