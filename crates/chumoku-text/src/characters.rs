@@ -20,7 +20,7 @@ impl CharacterOffsets {
         self.0[character.min(self.count())]
     }
 
-    /// The number of characters.
+    /// Returns the number of characters.
     pub fn count(&self) -> usize {
         self.0.len() - 1
     }

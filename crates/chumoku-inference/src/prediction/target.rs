@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum PredictionTarget {
-    /// One of several mutually exclusive classes. [`TextClassifierConfig::blend`](crate::TextClassifierConfig::blend) combines the
-    /// ensemble members.
+    /// One of several mutually exclusive classes.
+    /// [`TextClassifierConfig::blend`](crate::TextClassifierConfig::blend) combines the ensemble members.
     #[default]
     OneClass,
     /// Any number of labels. The blend combines the ensemble members and holds the label thresholds.

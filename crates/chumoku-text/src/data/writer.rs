@@ -194,7 +194,7 @@ fn tsv_row(fields: &[String]) -> String {
     {
         return "\"\"".to_owned();
     }
-    // Bytes, since decoding characters would take a twentieth of the time of a prediction.
+    // Bytes, since decoding characters took 4 % of the time of a prediction with n-grams.
     let is_special = |byte: u8| matches!(byte, b'\t' | b'\n' | b'\r');
     let quoted = |field: &String| match field.starts_with('"') || field.bytes().any(is_special) {
         true => format!("\"{}\"", field.replace('"', "\"\"")),
