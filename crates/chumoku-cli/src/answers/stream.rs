@@ -1,6 +1,7 @@
 //! Inputs of a command, and streaming rows through a model.
 
 use super::row_output::{AnswerWriter, SharedBuffer};
+use super::row_queue::{FIRST_CHUNK_ROWS, MAX_CHUNK_ROWS, RowReceiver, StreamRow, row_queue};
 use super::shard::{InputSummary, ShardPlan, ShardWriter};
 use crate::ExitCode;
 use crate::args::{ReadArgs, Shard};
@@ -16,23 +17,11 @@ use chumoku::{stage_timer, tr};
 use serde_json::Value;
 use std::io::{BufWriter, IsTerminal, StdoutLock, stdin, stdout};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Rows per chunk at first.
-const FIRST_CHUNK_ROWS: usize = 256;
-/// Maximum rows per chunk, which bounds memory: some hundred batches, for many cores.
-const MAX_CHUNK_ROWS: usize = 4096;
-/// Maximum size of the rows of a chunk, in bytes.
-const MAX_CHUNK_BYTES: usize = 16 << 20;
-/// Maximum time to gather a chunk of more than [`FIRST_CHUNK_ROWS`] rows, so that slow rows do not wait for each other.
-const GATHER_TIME: Duration = Duration::from_millis(50);
 /// A chunk that is answered faster keeps the cores too little busy: the next may be larger.
 const FAST_CHUNK_TIME: Duration = Duration::from_millis(500);
-/// Maximum wait for the next row of a chunk. After that, the user may be waiting for an answer.
-const NEXT_ROW_TIMEOUT: Duration = Duration::from_millis(5);
-
 /// The input of a command.
 pub(crate) enum CommandInput<'a> {
     Texts(Vec<&'a str>),
@@ -141,7 +130,7 @@ pub(crate) fn stream(
     let mut size = FIRST_CHUNK_ROWS;
     loop {
         let reading = stage_timer::begin(stage_timer::READING);
-        let (chunk, mut end) = gather(&rows, &mut writer, size)?;
+        let (chunk, mut end) = rows.take(size, || writer.flush())?;
         drop(reading);
         let start = Instant::now();
         let chunk_size = chunk.len();
@@ -257,18 +246,6 @@ impl RowOutput<'_> {
     }
 }
 
-/// A row of the input.
-struct StreamRow {
-    /// Number of input rows before it.
-    index: u64,
-    record: Record,
-    /// The error that prevents an answer.
-    fault: Option<DataError>,
-}
-
-/// The end of a stream: the end of the input, or an error.
-type StreamEnd = Result<(), DataError>;
-
 /// Summary of the reader thread.
 #[derive(Default)]
 struct ReadSummary {
@@ -281,12 +258,8 @@ struct ReadSummary {
 ///
 /// For a shard, only its rows are sent, but all rows are read. If `strict` is set, errors in the rows of other shards
 /// end the stream too.
-fn read_ahead(
-    source: RowSource,
-    shard: Option<Shard>,
-    strict: bool,
-) -> (Receiver<Result<StreamRow, DataError>>, JoinHandle<ReadSummary>) {
-    let (sender, rows) = sync_channel(FIRST_CHUNK_ROWS);
+fn read_ahead(source: RowSource, shard: Option<Shard>, strict: bool) -> (RowReceiver, JoinHandle<ReadSummary>) {
+    let (sender, rows) = row_queue();
     let reader = thread::spawn(move || {
         let (mut records, mut input) = (source.records(), InputSummary::default());
         while let Some(row) = records.next_with_fault().transpose() {
@@ -302,9 +275,16 @@ fn read_ahead(
                     }
                 }
             }
-            let failed = row.is_err();
-            if sender.send(row).is_err() || failed {
-                break;
+            match row {
+                Ok(row) => {
+                    if !sender.send(row) {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    sender.end(Err(error));
+                    break;
+                }
             }
         }
         ReadSummary { skipped: records.skipped().clone(), input }
@@ -322,47 +302,6 @@ fn next_chunk_rows(size: usize, answered: usize, took: Duration) -> usize {
     }
 }
 
-/// Returns true if a chunk has room for another row; `size` is the maximum number of rows.
-fn has_room(rows: usize, bytes: usize, size: usize, took: Duration) -> bool {
-    rows < size && bytes < MAX_CHUNK_BYTES && (rows < FIRST_CHUNK_ROWS || took < GATHER_TIME)
-}
-
-/// Gathers at most `size` rows to answer next, and the end of the stream if it was reached. Flushes all answers before
-/// it waits.
-fn gather(
-    rows: &Receiver<Result<StreamRow, DataError>>,
-    writer: &mut RowOutput<'_>,
-    size: usize,
-) -> anyhow::Result<(Vec<StreamRow>, Option<StreamEnd>)> {
-    let mut chunk = Vec::with_capacity(size);
-    let (mut bytes, mut start) = (0, Instant::now());
-    while has_room(chunk.len(), bytes, size, start.elapsed()) {
-        let next = match chunk.is_empty() {
-            false => rows.recv_timeout(NEXT_ROW_TIMEOUT),
-            true => match rows.try_recv() {
-                Err(TryRecvError::Empty) => {
-                    writer.flush()?;
-                    rows.recv().map_err(|_| RecvTimeoutError::Disconnected)
-                }
-                other => other.map_err(|_| RecvTimeoutError::Disconnected),
-            },
-        };
-        match next {
-            Ok(Ok(row)) => {
-                if chunk.is_empty() {
-                    start = Instant::now();
-                }
-                bytes += row.record.fields.iter().map(String::len).sum::<usize>();
-                chunk.push(row);
-            }
-            Ok(Err(error)) => return Ok((chunk, Some(Err(error)))),
-            Err(RecvTimeoutError::Timeout) => break,
-            Err(RecvTimeoutError::Disconnected) => return Ok((chunk, Some(Ok(())))),
-        }
-    }
-    Ok((chunk, None))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -377,14 +316,5 @@ mod tests {
         assert_eq!(next_chunk_rows(512, 512, milliseconds(1000)), 512);
         assert_eq!(next_chunk_rows(1024, 1024, milliseconds(3000)), 512);
         assert_eq!(next_chunk_rows(256, 256, milliseconds(9000)), 256);
-    }
-
-    #[test]
-    fn chunks_end_early_if_rows_are_large_or_slow() {
-        let (soon, late) = (Duration::ZERO, GATHER_TIME);
-        assert!(has_room(4095, MAX_CHUNK_BYTES - 1, 4096, soon));
-        assert!(!has_room(4096, 0, 4096, soon) && !has_room(256, 0, 256, soon));
-        assert!(!has_room(1, MAX_CHUNK_BYTES, 4096, soon), "one row of 16 MiB is enough");
-        assert!(has_room(255, 0, 4096, late) && !has_room(256, 0, 4096, late));
     }
 }
