@@ -26,6 +26,13 @@ pub(crate) struct FeatureSelection<'a> {
     pub(crate) column_features: usize,
 }
 
+impl FeatureSelection<'_> {
+    /// Returns the classes or labels of some texts, one after the other.
+    fn classes_of(&self, rows: &[u32]) -> impl Iterator<Item = usize> {
+        rows.iter().flat_map(|&row| self.labels[row as usize]).map(|&class| class as usize)
+    }
+}
+
 /// Approximate number of n-grams that a shard counts. Tests use a small number, so that groups have several shards.
 const SHARD_NGRAMS: usize = if cfg!(test) { 1 << 10 } else { 1 << 16 };
 /// Number of adjacent shards whose n-grams are collected in one pass over the texts. Each pass waits for memory once
@@ -46,9 +53,15 @@ pub(crate) struct ColumnGroup {
     /// Ascending.
     hashes: Vec<u64>,
     columns: PackedColumns,
+    /// Number of entries in texts of each class.
+    class_entries: Vec<usize>,
 }
 
 impl ColumnGroup {
+    fn new(classes: usize) -> Self {
+        ColumnGroup { class_entries: vec![0; classes], ..ColumnGroup::default() }
+    }
+
     fn for_each(&self, mut each: impl FnMut(u64, &[u32], &[u32])) {
         let mut hashes = self.hashes.iter();
         self.columns.for_each(|_, rows, counts| {
@@ -58,7 +71,8 @@ impl ColumnGroup {
         });
     }
 
-    fn push(&mut self, hash: u64, rows: &[u32], counts: &[u32]) {
+    fn push(&mut self, hash: u64, rows: &[u32], counts: &[u32], choice: &FeatureSelection<'_>) {
+        choice.classes_of(rows).for_each(|class| self.class_entries[class] += 1);
         self.hashes.push(hash);
         self.columns.push(block_of(hash), rows, counts);
     }
@@ -67,7 +81,7 @@ impl ColumnGroup {
 /// Returns the features and the texts' rows by column.
 #[cfg(test)]
 pub(crate) fn count_and_select(counted: &CountedTexts, choice: &FeatureSelection<'_>) -> (Vocabulary, ColumnMatrix) {
-    select_features(count_ngrams(counted, choice.min_document_frequency), counted, choice)
+    select_features(count_ngrams(counted, choice), counted, choice)
 }
 
 /// Returns the features and the texts' rows by column. `parts` holds the columns of n-grams in the order of their
@@ -77,10 +91,8 @@ pub(crate) fn select_features(
     first: &CountedTexts,
     choice: &FeatureSelection<'_>,
 ) -> (Vocabulary, ColumnMatrix) {
-    keep_most_frequent(&mut parts, choice.max_features);
-    let texts = choice.labels.len();
-    let weights = column_weights(&parts, choice);
-    let scales = all_row_scales(&parts, &weights, texts);
+    keep_most_frequent(&mut parts, choice);
+    let (weights, scales) = column_weights(&parts, choice);
     let beside = feature_columns(first, choice.column_features);
     let vocabulary =
         Vocabulary::new(parts.iter().flat_map(|part| part.hashes.iter().copied()).collect(), weights.concat());
@@ -103,7 +115,7 @@ fn feature_columns(counted: &CountedTexts, features: usize) -> PlainColumns {
 }
 
 /// Returns the columns of all n-grams that occur in at least `at_least` texts, in the order of their hashes.
-pub(crate) fn count_ngrams(counted: &CountedTexts, at_least: u32) -> Vec<ColumnGroup> {
+pub(crate) fn count_ngrams(counted: &CountedTexts, choice: &FeatureSelection<'_>) -> Vec<ColumnGroup> {
     let texts: Vec<(&[u64], &[u32])> = counted.texts().collect();
     let all: usize = texts.iter().map(|text| text.0.len()).sum();
     let shards = (all / SHARD_NGRAMS).next_power_of_two().min(1 << 16);
@@ -121,7 +133,7 @@ pub(crate) fn count_ngrams(counted: &CountedTexts, at_least: u32) -> Vec<ColumnG
             first + hashes[first..].iter().take_while(|&&hash| shard_of(hash) < shards.start).count()
         };
         let mut next: Vec<usize> = texts.iter().map(|text| first_of(text.0)).collect();
-        let (mut counter, mut part) = (ShardCounter::default(), ColumnGroup::default());
+        let (mut counter, mut part) = (ShardCounter::default(), ColumnGroup::new(choice.classes));
         let mut entries = [const { Vec::new() }; SHARDS_PER_PASS];
         for first in shards.clone().step_by(SHARDS_PER_PASS) {
             let end = shards.end.min(first + SHARDS_PER_PASS);
@@ -134,7 +146,7 @@ pub(crate) fn count_ngrams(counted: &CountedTexts, at_least: u32) -> Vec<ColumnG
                 });
             }
             for entries in &mut entries[..end - first] {
-                counter.write(entries, at_least, &mut part);
+                counter.write(entries, choice, &mut part);
                 entries.clear();
                 // A frequent n-gram may have made its shard large.
                 entries.shrink_to(2 * SHARD_NGRAMS);
@@ -164,7 +176,7 @@ struct ShardCounter {
 
 impl ShardCounter {
     /// Adds the columns of a shard to a group. Its entries are in the order of texts.
-    fn write(&mut self, entries: &[ShardEntry], at_least: u32, part: &mut ColumnGroup) {
+    fn write(&mut self, entries: &[ShardEntry], choice: &FeatureSelection<'_>, part: &mut ColumnGroup) {
         let size = (2 * entries.len()).next_power_of_two();
         self.table.clear();
         self.table.resize(size, (0, 0));
@@ -184,7 +196,7 @@ impl ShardCounter {
         }
         self.kept.clear();
         for (place, &(hash, texts)) in self.table.iter().enumerate() {
-            if texts >= at_least.max(1) {
+            if texts >= choice.min_document_frequency.max(1) {
                 self.kept.push((hash, place as u32));
             }
         }
@@ -213,7 +225,7 @@ impl ShardCounter {
         }
         let mut start = 0;
         for (&(hash, _), end) in self.kept.iter().zip(ends) {
-            part.push(hash, &rows[start..end], &counts[start..end]);
+            part.push(hash, &rows[start..end], &counts[start..end], choice);
             start = end;
         }
     }
@@ -221,8 +233,9 @@ impl ShardCounter {
 
 const DROPPED: u64 = u64::MAX;
 
-/// Keeps the `most` most frequent n-grams; ties go to the lowest hash.
-fn keep_most_frequent(parts: &mut [ColumnGroup], most: usize) {
+/// Keeps the most frequent n-grams, as many as there may be features; ties go to the lowest hash.
+fn keep_most_frequent(parts: &mut [ColumnGroup], choice: &FeatureSelection<'_>) {
+    let most = choice.max_features;
     if parts.iter().map(|part| part.hashes.len()).sum::<usize>() <= most {
         return;
     }
@@ -237,83 +250,63 @@ fn keep_most_frequent(parts: &mut [ColumnGroup], most: usize) {
     let least = most.checked_sub(1).map_or(u32::MAX, |last| all[last]);
     let mut room = most - all.iter().take_while(|&&texts| texts > least).count();
     for part in parts {
-        let mut kept = ColumnGroup::default();
+        let mut kept = ColumnGroup::new(choice.classes);
         part.for_each(|hash, rows, counts| {
             let texts = rows.len() as u32;
             let is_last = texts == least && room > 0;
             room -= usize::from(is_last);
             if texts > least || is_last {
-                kept.push(hash, rows, counts);
+                kept.push(hash, rows, counts, choice);
             }
         });
         *part = kept;
     }
 }
 
-/// Returns idf · √s of every column by group, or with another power of s.
-fn column_weights(parts: &[ColumnGroup], choice: &FeatureSelection<'_>) -> Vec<Vec<f32>> {
+/// Returns idf · √s of every column by group, or with another power of s, and the factors of the two blocks of each text.
+fn column_weights(parts: &[ColumnGroup], choice: &FeatureSelection<'_>) -> (Vec<Vec<f32>>, Vec<[f32; 2]>) {
+    /// Number of groups whose sums of squares are held at a time.
+    const AT_A_TIME: usize = 8;
     let FeatureSelection { labels, classes, relevance: power, .. } = *choice;
     let raised = |relevance: f64| if power == 0.5 { relevance.sqrt() } else { relevance.powf(power) };
-    let numbers = |row: u32| labels[row as usize].iter().map(|&label| label as usize);
-    let texts = labels.len() as f64;
-    let of_classes = |part: &ColumnGroup| {
-        let mut sums = vec![0_usize; classes];
-        part.for_each(|_, rows, _| rows.iter().flat_map(|&row| numbers(row)).for_each(|label| sums[label] += 1));
-        sums
-    };
+    let texts = labels.len();
     // Add-one smoothing of every count, and of every sum.
     let columns = parts.iter().map(|part| part.hashes.len()).sum::<usize>();
-    let mut of_class = vec![columns; classes];
-    for part in parallel::map(parts, of_classes) {
-        of_class.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
-    }
-    let of_class: Vec<f64> = of_class.iter().map(|&sum| sum as f64).collect();
+    let entries = |class: usize| columns + parts.iter().map(|part| part.class_entries[class]).sum::<usize>();
+    let of_class: Vec<f64> = (0..classes).map(|class| entries(class) as f64).collect();
     let all: f64 = of_class.iter().sum();
     let weigh = |part: &ColumnGroup| {
         let mut counts = Vec::new();
         let mut weights = Vec::with_capacity(part.hashes.len());
-        part.for_each(|_, rows, _| {
+        let mut squares = vec![[0.0_f64; 2]; texts];
+        part.for_each(|hash, rows, of_rows| {
             counts.clear();
             counts.resize(classes, 1.0);
-            rows.iter().flat_map(|&row| numbers(row)).for_each(|label| counts[label] += 1.0);
+            choice.classes_of(rows).for_each(|class| counts[class] += 1.0);
             let sum: f64 = counts.iter().sum();
             let ratios = counts.iter().zip(&of_class).map(|(count, total)| {
                 let (inside, outside) = (count / total, (sum - count) / (all - total));
                 (inside / outside).ln().abs()
             });
             let relevance = raised(ratios.fold(0.0, f64::max)).max(MIN_RELEVANCE) as f32;
-            let idf = (1.0 + ((1.0 + texts) / (1.0 + rows.len() as f64)).ln()) as f32;
-            weights.push(idf * relevance);
-        });
-        weights
-    };
-    parallel::map(parts, weigh)
-}
-
-/// Returns the factors of the two blocks of each text.
-fn all_row_scales(parts: &[ColumnGroup], weights: &[Vec<f32>], texts: usize) -> Vec<[f32; 2]> {
-    /// Number of groups whose sums are held at a time.
-    const AT_A_TIME: usize = 8;
-    let add = |i: usize| {
-        let mut squares = vec![[0.0_f64; 2]; texts];
-        let mut weights = weights[i].iter();
-        parts[i].for_each(|hash, rows, counts| {
-            let weight = weights.next().copied().unwrap_or_default();
-            for (&row, &count) in rows.iter().zip(counts) {
+            let idf = (1.0 + ((1.0 + texts as f64) / (1.0 + rows.len() as f64)).ln()) as f32;
+            let weight = idf * relevance;
+            for (&row, &count) in rows.iter().zip(of_rows) {
                 let value = term_frequency(count) * weight;
                 squares[row as usize][block_of(hash)] += f64::from(value * value);
             }
+            weights.push(weight);
         });
-        squares
+        (weights, squares)
     };
-    let mut all = vec![[0.0_f64; 2]; texts];
-    for first in (0..parts.len()).step_by(AT_A_TIME) {
-        let count = AT_A_TIME.min(parts.len() - first);
-        for squares in parallel::map_indices(count, |i| add(first + i)) {
-            for (all, part) in all.iter_mut().zip(squares) {
-                *all = [all[0] + part[0], all[1] + part[1]];
+    let (mut weights, mut sums) = (Vec::with_capacity(parts.len()), vec![[0.0_f64; 2]; texts]);
+    for parts in parts.chunks(AT_A_TIME) {
+        for (of_part, squares) in parallel::map(parts, weigh) {
+            weights.push(of_part);
+            for (sum, part) in sums.iter_mut().zip(squares) {
+                *sum = [sum[0] + part[0], sum[1] + part[1]];
             }
         }
     }
-    all.into_iter().map(row_scales).collect()
+    (weights, sums.into_iter().map(row_scales).collect())
 }

@@ -39,13 +39,34 @@ impl NgramEstimate {
             hashes
         };
         let mut hashes = parallel::map(&sample, read).concat();
-        let bytes = |texts: &[RowRef<'_>]| texts.iter().map(|row| row.joined_len()).sum::<usize>() as f64;
-        let scale = bytes(texts) / bytes(&sample).max(1.0);
+        let scale = text_bytes(texts) / text_bytes(&sample).max(1.0);
         let ngrams = hashes.len() as f64 * scale;
         hashes.sort_unstable();
         let of_enough = |same: &&[u64]| same.len() >= at_least as usize;
         let features = hashes.chunk_by(|a, b| a == b).filter(of_enough).count() as f64 * scale;
         NgramEstimate { ngrams, features: if step > 1 { GROWTH * features } else { features } }
+    }
+}
+
+/// Returns the bytes of the texts, with their feature values.
+pub(crate) fn text_bytes(texts: &[RowRef<'_>]) -> f64 {
+    texts.iter().map(|row| row.joined_len()).sum::<usize>() as f64
+}
+
+/// Returns a number that the n-grams of the texts do not exceed, each counted once per text. Each length starts at most
+/// once per byte; those inside words also at the boundaries of words. The overlaps of a pair come on top.
+fn max_ngrams(texts: &[RowRef<'_>], scheme: &NgramScheme) -> f64 {
+    let inside = scheme.inside_words.map_or(0, |(shortest, longest)| longest + 1 - shortest);
+    let per_byte = scheme.words + scheme.characters + 2 * inside;
+    per_byte as f64 * (text_bytes(texts) + 8.0 * texts.len() as f64)
+}
+
+/// Returns the number of leading bits that define slices of hashes for these texts. Reads a sample only if the texts
+/// are so large that it matters.
+pub(crate) fn slice_bits_for(texts: &[RowRef<'_>], scheme: &NgramScheme) -> u32 {
+    match slice_bits(max_ngrams(texts, scheme)) {
+        0 => 0,
+        _ => slice_bits(NgramEstimate::estimate(texts, scheme, 1).ngrams),
     }
 }
 
@@ -98,7 +119,7 @@ impl TrainingEstimate {
 mod tests {
     use super::*;
     use crate::tests::plain_frequencies;
-    use chumoku_text::row::as_rows;
+    use chumoku_text::row::{Row, as_rows};
 
     #[test]
     fn estimates_from_a_sample_match_all_texts() {
@@ -121,6 +142,21 @@ mod tests {
             [1, 2].map(|least| features(some, least))
         );
         assert_eq!(NgramEstimate::estimate(&[], &scheme, 1), NgramEstimate::default());
+    }
+
+    #[test]
+    fn no_text_has_more_ngrams_than_the_bound() {
+        let texts = ["", "a", "a b c d e f g h", "I'm 10 % sure!?", "日本語の文", "ﷺ ㍿ İ ½", "x1y2z3", "..."];
+        let pair = |text: &&str| Row::pair(text, "b c 日本");
+        for (rows, pairs) in [(texts.map(Row::from).to_vec(), false), (texts.iter().map(pair).collect(), true)] {
+            for inside_words in [None, Some((1, 8)), Some((3, 5))] {
+                let scheme = NgramScheme { inside_words, pairs, ..NgramScheme::default() };
+                for row in as_rows(&rows) {
+                    let count = NgramReader::default().read(row, &scheme).chunk_by(|a, b| a == b).count();
+                    assert!(count as f64 <= max_ngrams(&[row], &scheme), "{row:?}: {count}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::NgramConfig;
 use super::column_matrix::fitting_bytes;
 use super::error::NgramError;
 use super::features::{ColumnGroup, FeatureSelection, count_ngrams, select_features};
-use super::memory_estimate::{NgramEstimate, TrainingEstimate, slice_bits};
+use super::memory_estimate::{NgramEstimate, TrainingEstimate, slice_bits_for, text_bytes};
 use super::model::{NgramModel, NgramReport};
 use super::newton::{NewtonSolver, StopCriteria};
 use super::objective::{DualVector, LogisticObjective};
@@ -118,10 +118,8 @@ impl NgramModel {
         };
         let known = warm_start.texts.filter(|(known, _)| *known == scheme).map(|(_, counted)| counted);
         let NgramCounts { mut texts, parts, has_all_ngrams: is_whole } = match known {
-            Some(texts) => {
-                NgramCounts { parts: count_ngrams(&texts, choice.min_document_frequency), texts, has_all_ngrams: true }
-            }
-            None => NgramCounts::count(data.texts, &scheme, choice.min_document_frequency, (&is_cancelled, &reading)),
+            Some(texts) => NgramCounts { parts: count_ngrams(&texts, &choice), texts, has_all_ngrams: true },
+            None => NgramCounts::count(data.texts, &scheme, &choice, (&is_cancelled, &reading)),
         };
         go_on()?;
         let (vocabulary, x) = select_features(parts, &texts, &choice);
@@ -198,24 +196,24 @@ impl NgramCounts {
     fn count(
         texts: &[RowRef<'_>],
         scheme: &NgramScheme,
-        at_least: u32,
+        choice: &FeatureSelection<'_>,
         (is_cancelled, reading): (&(dyn Fn() -> bool + Sync), &dyn Fn(usize)),
     ) -> NgramCounts {
-        let bits = slice_bits(NgramEstimate::estimate(texts, scheme, at_least).ngrams);
+        let bits = slice_bits_for(texts, scheme);
         let read = |slice: HashSlice, done: usize| {
             let progress = |read: usize| reading((done * texts.len() + read) >> bits);
             CountedTexts::read_slice(texts, scheme, slice, is_cancelled, &progress)
         };
         let mut slices = HashSlice::all(bits).enumerate();
         let mut first = read(slices.next().map_or_else(HashSlice::default, |(_, slice)| slice), 0);
-        let mut parts = count_ngrams(&first, at_least);
+        let mut parts = count_ngrams(&first, choice);
         if bits == 0 {
             return NgramCounts { texts: first, parts, has_all_ngrams: true };
         }
         first.drop_ngrams();
         for (done, slice) in slices {
             if !is_cancelled() {
-                parts.extend(count_ngrams(&read(slice, done), at_least));
+                parts.extend(count_ngrams(&read(slice, done), choice));
             }
         }
         NgramCounts { texts: first, parts, has_all_ngrams: false }
@@ -228,18 +226,28 @@ impl NgramConfig {
         self.min_document_frequency.unwrap_or(if texts < MANY_TEXTS { 1 } else { 2 })
     }
 
-    /// Estimates an upper bound on the bytes of training from samples of the training and validation `texts`.
-    /// `is_multi_label` is true for multi-label targets.
-    pub fn training_memory(&self, texts: [&[RowRef<'_>]; 2], classes: usize, is_set: bool) -> f64 {
-        let (scheme, at_least) = (scheme_for(texts[0], self), self.min_texts(texts[0].len()));
-        TrainingEstimate {
-            estimates: texts.map(|texts| NgramEstimate::estimate(texts, &scheme, at_least)),
-            texts: texts[0].len(),
-            classes,
-            is_multi_label: is_set,
-            max_features: self.max_weights / num_outputs(classes, is_set).max(1),
-        }
-        .bytes()
+    /// Estimates an upper bound on the bytes of training from a sample of the texts: with `valid` for validation, and on
+    /// all of them. `is_multi_label` is true for multi-label targets.
+    pub fn training_memory(
+        &self,
+        train: &[RowRef<'_>],
+        valid: &[RowRef<'_>],
+        classes: usize,
+        is_multi_label: bool,
+    ) -> f64 {
+        let all = [train, valid].concat();
+        // The larger of both schemes, if one of them drops n-grams inside words.
+        let scheme = Some(scheme_for(&all, self)).filter(|scheme| scheme.inside_words.is_some());
+        let scheme = scheme.unwrap_or_else(|| scheme_for(train, self));
+        let NgramEstimate { ngrams, features } = NgramEstimate::estimate(&all, &scheme, self.min_texts(train.len()));
+        let share = text_bytes(train) / text_bytes(&all).max(1.0);
+        let bytes = |share: f64, texts: usize| {
+            let train = NgramEstimate { ngrams: share * ngrams, features };
+            let estimates = [train, NgramEstimate { ngrams: ngrams - train.ngrams, features: 0.0 }];
+            let max_features = self.max_weights / num_outputs(classes, is_multi_label).max(1);
+            TrainingEstimate { estimates, texts, classes, is_multi_label, max_features }.bytes()
+        };
+        bytes(share, train.len()).max(bytes(1.0, all.len()))
     }
 }
 

@@ -8,6 +8,8 @@ use chumoku_text::row::RowRef;
 
 /// Texts per task.
 const TEXTS_PER_TASK: usize = 64;
+/// N-grams that are looked up together, so that their reads from memory overlap.
+const LOOKUPS: usize = 32;
 /// Texts between two progress reports, a multiple of [`TEXTS_PER_TASK`].
 const TEXTS_PER_REPORT: usize = 1 << 13;
 
@@ -175,24 +177,41 @@ impl Vocabulary {
         &self.idf
     }
 
-    pub(crate) fn find(&self, hash: u64) -> Option<usize> {
-        let prefix = (hash >> self.shift) as usize;
-        let start = self.table[prefix] as usize;
-        let bucket = &self.hashes[start..self.table[prefix + 1] as usize];
-        bucket.binary_search(&hash).ok().map(|at| start + at)
+    /// Returns the hash at an index, or the largest number after the last one.
+    fn hash_at(&self, at: usize) -> u64 {
+        self.hashes.get(at).copied().unwrap_or(u64::MAX)
     }
 
     /// Appends a row: (1 + ln count) · idf. Each block (the lowest bit of the hash) is scaled to the same length, and
     /// the whole row to length 1.
-    pub(crate) fn push_row(&self, counted: impl Iterator<Item = (u64, u32)>, rows: &mut SparseRows) {
+    pub(crate) fn push_row(&self, mut counted: impl Iterator<Item = (u64, u32)>, rows: &mut SparseRows) {
         let start = rows.values.len();
         let mut squares = [0.0_f64; 2];
-        for (hash, count) in counted {
-            if let Some(at) = self.find(hash) {
-                let value = term_frequency(count) * self.idf[at];
-                squares[block_of(hash)] += f64::from(value * value);
-                rows.indices.push(at as u32);
-                rows.values.push(value);
+        let (mut batch, mut places, mut keys) = ([(0, 0); LOOKUPS], [0; LOOKUPS], [0; LOOKUPS]);
+        loop {
+            let count = batch.iter_mut().zip(&mut counted).map(|(slot, ngram)| *slot = ngram).count();
+            let batch = &batch[..count];
+            for (place, (hash, _)) in places.iter_mut().zip(batch) {
+                *place = self.table[(hash >> self.shift) as usize] as usize;
+            }
+            for (key, &place) in keys.iter_mut().zip(&places[..count]) {
+                *key = self.hash_at(place);
+            }
+            for (&(hash, count), (&place, &key)) in batch.iter().zip(places.iter().zip(&keys)) {
+                let (mut at, mut key) = (place, key);
+                while key < hash {
+                    at += 1;
+                    key = self.hash_at(at);
+                }
+                if key == hash && at < self.len() {
+                    let value = term_frequency(count) * self.idf[at];
+                    squares[block_of(hash)] += f64::from(value * value);
+                    rows.indices.push(at as u32);
+                    rows.values.push(value);
+                }
+            }
+            if count < LOOKUPS {
+                break;
             }
         }
         let scale = row_scales(squares);

@@ -92,7 +92,7 @@ fn rows_match_a_calculation_by_hand() {
     let vocabulary = with_idf(&plain_frequencies(&texts, &WORDS), 2);
     assert_eq!(vocabulary.len(), 2);
     let rows = counted.rows(&vocabulary);
-    let [a, b] = ["a", "b"].map(|word| vocabulary.find(read(word, &WORDS)[0]).unwrap() as u32);
+    let [a, b] = ["a", "b"].map(|word| found(&vocabulary, &read(word, &WORDS)[..1])[0]);
     // a occurs twice: (1 + ln 2) · 1.405465 = 2.379662; length √(2.379662² + 1) = 2.581219.
     let value = |row: usize, column| {
         let (columns, values) = rows.row(row);
@@ -128,15 +128,35 @@ fn words_and_characters_have_the_same_norm() {
     assert!(squares.iter().all(|square| (square - 0.5).abs() < 1e-6), "{squares:?}");
 }
 
+/// Returns the features of a text with these n-grams.
+fn found(vocabulary: &Vocabulary, hashes: &[u64]) -> Vec<u32> {
+    let mut row = SparseRows { starts: vec![0], ..SparseRows::default() };
+    vocabulary.push_row(hashes.iter().map(|&hash| (hash, 1)), &mut row);
+    row.indices
+}
+
 #[test]
 fn the_vocabulary_finds_exactly_its_hashes() {
     let hashes = [0, 1, 5, 6, 7, 1 << 40, u64::MAX - 1, u64::MAX];
     for length in 0..=hashes.len() {
         let vocabulary = Vocabulary::new(hashes[..length].to_vec(), vec![1.0; length]);
         for (at, &hash) in hashes.iter().enumerate() {
-            assert_eq!(vocabulary.find(hash), (at < length).then_some(at));
+            let expected: &[u32] = if at < length { &[at as u32] } else { &[] };
+            assert_eq!(found(&vocabulary, &[hash]), expected);
         }
-        assert_eq!(vocabulary.find(3), None);
+        assert_eq!(found(&vocabulary, &[3]), []);
+        assert_eq!(found(&vocabulary, &hashes), (0..length as u32).collect::<Vec<u32>>());
+    }
+}
+
+#[test]
+fn texts_of_any_length_are_looked_up() {
+    let hashes: Vec<u64> = (0..300).map(|i| i << 55 | i).collect();
+    let known: Vec<u64> = hashes.iter().copied().step_by(3).collect();
+    let vocabulary = Vocabulary::new(known.clone(), vec![1.0; known.len()]);
+    for length in [0, 1, 31, 32, 33, 64, 65, 300] {
+        let expected: Vec<u32> = (0..length.div_ceil(3) as u32).collect();
+        assert_eq!(found(&vocabulary, &hashes[..length]), expected, "{length}");
     }
 }
 

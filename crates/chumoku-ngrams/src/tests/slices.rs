@@ -2,7 +2,7 @@
 
 use super::super::column_matrix::{ColumnMatrix, padded_width};
 use super::super::features::{FeatureSelection, count_and_select, count_ngrams, select_features};
-use super::super::memory_estimate::{NgramEstimate, slice_bits};
+use super::super::memory_estimate::slice_bits_for;
 use super::super::tokens::{HashSlice, NgramScheme};
 use super::super::vocabulary::CountedTexts;
 use super::super::{NgramConfig, NgramData, NgramModel, label_ids_of};
@@ -26,6 +26,15 @@ fn slices_together_hold_all_ngrams() {
         let all: Vec<Vec<(u64, u32)>> =
             whole.texts().map(|(h, c)| h.iter().copied().zip(c.iter().copied()).collect()).collect();
         for bits in [1, 3] {
+            let labels: Vec<u32> = (0..texts.len() as u32).map(|row| row % 3).collect();
+            let choice = FeatureSelection {
+                min_document_frequency: 2,
+                max_features: 700,
+                relevance: 0.5,
+                labels: &label_ids_of(&labels),
+                classes: 3,
+                column_features: 0,
+            };
             let mut joined = vec![Vec::new(); texts.len()];
             let mut parts = Vec::new();
             for slice in HashSlice::all(bits) {
@@ -33,19 +42,9 @@ fn slices_together_hold_all_ngrams() {
                 for (row, (hashes, counts)) in counted.texts().enumerate() {
                     joined[row].extend(hashes.iter().copied().zip(counts.iter().copied()));
                 }
-                parts.extend(count_ngrams(&counted, 2));
+                parts.extend(count_ngrams(&counted, &choice));
             }
             assert_eq!(joined, all, "{bits} bits");
-            let labels: Vec<u32> = (0..texts.len() as u32).map(|row| row % 3).collect();
-            let numbers = label_ids_of(&labels);
-            let choice = FeatureSelection {
-                min_document_frequency: 2,
-                max_features: 700,
-                relevance: 0.5,
-                labels: &numbers,
-                classes: 3,
-                column_features: 0,
-            };
             let (vocabulary, columns) = select_features(parts, &whole, &choice);
             let (expected, of_whole) = count_and_select(&whole, &choice);
             assert_eq!(vocabulary.hashes(), expected.hashes());
@@ -115,7 +114,7 @@ fn training_by_slices_finds_the_same_model() {
     let valid = (&texts[1_000..], &labels[1_000..]);
     let (texts, labels) = (&texts[..1_000], &labels[..1_000]);
     let config = NgramConfig::default();
-    assert!(slice_bits(NgramEstimate::estimate(texts, &config.scheme, 2).ngrams) > 0);
+    assert!(slice_bits_for(texts, &config.scheme) > 0);
     let data = NgramData { texts, labels, num_classes: 2, valid: Some(valid), weights: None, valid_weights: None };
     let model = NgramModel::train(&data, &config, &AtomicBool::new(false), &|_| {}).unwrap();
     let features = plain_frequencies(texts, model.scheme()).values().filter(|&&texts| texts > 1).count();

@@ -21,7 +21,7 @@ use crate::feature_columns::{DEFAULT_SCALE, SCALES};
 use crate::lang::wording::format_thousands;
 use crate::ngram::{NgramConfig, NgramData, NgramModel, NgramTarget, WarmStart};
 use crate::prediction::target::PredictionTarget;
-use crate::row::{AsRow, RowRef};
+use crate::row::AsRow;
 use crate::scoring::ngrams_only_advice;
 use crate::text_models::classifier::level_confidences;
 use crate::text_models::ngrams::{NgramClassifier, NgramClassifierConfig};
@@ -306,12 +306,10 @@ fn with_columns<A>(config: &NgramConfig, data: &TrainingData<A>) -> NgramConfig 
 pub(super) fn training_memory<A: NgramTarget>(data: &TrainingData<A>, config: &NgramConfig) -> usize {
     let config = with_columns(config, data);
     let (train, valid) = (data.train.texts(), data.valid.texts());
-    let all = [&train[..], &valid].concat();
-    let of = |texts: [&[RowRef<'_>]; 2]| config.training_memory(texts, data.labels.len(), A::IS_SET);
     // The benefit of columns is measured on copies of the rows, once without columns and once without texts.
     let rows = [&data.train, &data.valid, &data.test].into_iter().flat_map(|rows| &rows.texts);
     let copies: usize = if data.columns.is_empty() { 0 } else { rows.map(|row| 2 * row.as_row().joined_len()).sum() };
-    of([&train, &valid]).max(of([&all, &[]])) as usize + copies
+    config.training_memory(&train, &valid, data.labels.len(), A::IS_SET) as usize + copies
 }
 
 /// Refits the model on training and validation rows, with the given C or the chosen one.
