@@ -30,8 +30,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("chumoku-py", &["chumoku-kernels", "chumoku", "chumoku-cli", "chumoku-trace", "chumoku-view"]),
 ];
 
-/// Folders of modules with their floors, the lowest first, as ARCHITECTURE.md draws them. A module imports only modules of
-/// its own floor and below.
+/// Folders of modules with their floors, the lowest first. ARCHITECTURE.md draws those of crates, and the `mod.rs` of
+/// another folder lists its own. A module imports only modules of its own floor and below.
 const MODULE_FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "chumoku-kernels",
@@ -85,6 +85,19 @@ const MODULE_FLOORS: &[(&str, &[&[&str]])] = &[
         ],
     ),
     ("chumoku", &[&["onnx"], &["train"], &["builtin", "compare", "doctor", "film"]]),
+    (
+        "chumoku/train",
+        &[
+            &["data", "training_loop"],
+            &["settings"],
+            &["run_folder"],
+            &["continued_training"],
+            &["reports"],
+            &["ensemble"],
+            &["tasks"],
+            &["tune"],
+        ],
+    ),
     (
         "chumoku-view",
         &[
@@ -430,11 +443,11 @@ fn no_import_runs_up() {
     assert!(problems.is_empty(), "these run up:\n{}", problems.join("\n"));
 }
 
-/// The drawing of ARCHITECTURE.md names some modules of each floor.
+/// The drawing of ARCHITECTURE.md names some modules of each floor of a crate.
 #[test]
 fn the_drawing_shows_the_floors() {
     let page = fs::read_to_string(crates().parent().expect("the workspace").join("ARCHITECTURE.md")).expect("the page");
-    for (name, floors) in MODULE_FLOORS {
+    for (name, floors) in MODULE_FLOORS.iter().filter(|(folder, _)| !folder.contains('/')) {
         let drawn = page.lines().find(|line| line.split_whitespace().take(2).any(|word| word == *name));
         let drawn = drawn.unwrap_or_else(|| panic!("{name} is not drawn"));
         let (_, modules) = drawn.rsplit_once("  ").expect("columns");
@@ -444,6 +457,18 @@ fn the_drawing_shows_the_floors() {
                 assert!(floor.contains(&module), "{name}: {module} is drawn on another floor");
             }
         }
+    }
+}
+
+/// The file list of a folder inside a crate names its modules from the bottom up.
+#[test]
+fn the_file_list_of_a_folder_shows_the_floors() {
+    let inside = MODULE_FLOORS.iter().filter_map(|(folder, floors)| Some((folder.split_once('/')?, floors)));
+    for ((name, folder), floors) in inside {
+        let path = crates().join(name).join("src").join(folder).join("mod.rs");
+        let source = fs::read_to_string(path).expect("a mod.rs");
+        let listed = source.lines().filter_map(|line| line.strip_prefix("//! - `")?.split('`').next());
+        assert_eq!(listed.collect::<Vec<_>>(), floors.concat(), "{name}/{folder}: list modules from the bottom up");
     }
 }
 

@@ -193,7 +193,7 @@ const STAYS_ENGLISH: &[EnglishText] = &[
         ],
     ),
     english(CAUSE, "chumoku-text/src/data/gzip.rs", &["damage ({error})"]),
-    english(CAUSE, "chumoku/src/train/checkpoint.rs", &["manifest.json: {error}"]),
+    english(CAUSE, "chumoku/src/train/run_folder/checkpoint.rs", &["manifest.json: {error}"]),
     english(GRAMMAR, "chumoku-cli/src/answers/stream.rs", &["{rows} {have} no answer, the first because: {first}"]),
     english(GRAMMAR, "chumoku-cli/src/report/texts.rs", &["perplexity per {name:<9}{value:>9}\n"]),
     english(KEY, "chumoku-trace/src/examples/size_claims.rs", &["claims.{name}: {problem}", "count: {error}"]),

@@ -4,7 +4,7 @@ use super::DoctorOptions;
 use crate::blend::Blend;
 use crate::ngram::{NgramConfig, NgramData, NgramModel};
 use crate::row::RowRef;
-use crate::train::folds::assign_folds;
+use crate::train::assign_folds;
 use crate::{Result, sorting, tr};
 use chumoku_nn::probability::log_softmax;
 use std::sync::atomic::AtomicBool;

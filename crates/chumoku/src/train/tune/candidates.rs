@@ -4,9 +4,11 @@
 use crate::ngram::NgramConfig;
 use crate::row::AsRow;
 use crate::text::unspaced_fraction;
-use crate::train::random_streams;
-use crate::train::setting_overrides::{Setting, SettingOverrides};
-use crate::train::{Plan, TrainOptions, TrainingData};
+use crate::train::data::training_data::TrainingData;
+use crate::train::settings::options::TrainOptions;
+use crate::train::settings::plan::Plan;
+use crate::train::settings::setting_overrides::{Setting, SettingOverrides};
+use crate::train::training_loop::random_streams;
 use chumoku_kernels::Philox;
 use std::collections::HashSet;
 
@@ -228,7 +230,8 @@ impl Candidates {
 mod tests {
     use super::*;
     use crate::row::Row;
-    use crate::train::{DataShape, Rows};
+    use crate::scoring::Rows;
+    use crate::train::settings::plan::DataShape;
 
     fn data(row: impl AsRow) -> TrainingData {
         let rows = Rows { texts: vec![row.as_row().to_row(); 4], labels: vec![0, 1, 0, 1], weights: None };

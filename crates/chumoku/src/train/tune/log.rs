@@ -1,8 +1,8 @@
 //! `tune.jsonl`: a header that identifies the search, then one line for each finished trial.
 
 use crate::model_folder::{EntryType, TUNE_LOG, current_path, rename, sync_folder, write_file};
-use crate::train::run_identity::RunIdentity;
-use crate::train::tuning_report::Trial;
+use crate::train::reports::tuning_report::Trial;
+use crate::train::run_folder::run_identity::RunIdentity;
 use crate::{Error, Result, output, tr};
 use serde::{Deserialize, Serialize};
 use std::fs;

@@ -5,8 +5,8 @@
 //! the whole ensemble. A change of the n-gram model alone reuses the network of the best trial, so such a trial takes
 //! seconds. The clock only decides the number of trials: the same number of trials finds the same settings.
 //!
-//! Finally, a model with the best settings is trained as by [`super::train`], from the checkpoint of its trial. The
-//! test rows are read only now, by this model and by that of the first trial.
+//! Finally, a model with the best settings is trained as by [`train`](crate::train::train), from the checkpoint of its
+//! trial. The test rows are read only now, by this model and by that of the first trial.
 //!
 //! # Files
 //!
@@ -22,14 +22,19 @@ mod log;
 mod loss_comparison;
 mod search;
 
-use super::training::{RunContext, TrainOutcome};
-use super::tuning_report::TuningReport;
-use super::{TrainOptions, Training, TrainingData, classify, ngrams};
 use crate::model_folder::{CHECKPOINTS, EntryType, LOG, TUNE, remove_checkpoints, remove_work_folder, rename};
 use crate::output::WorkFolder;
 use crate::scoring::Scores;
 use crate::text_models::classifier::TextClassifier;
 use crate::text_models::ngrams::NgramClassifier;
+use crate::train::data::training_data::TrainingData;
+use crate::train::ensemble::ngrams;
+use crate::train::reports::card::reported_rows;
+use crate::train::reports::tuning_report::TuningReport;
+use crate::train::run_folder::training::{RunContext, TrainOutcome, Training};
+use crate::train::settings::options::TrainOptions;
+use crate::train::tasks::classify;
+use crate::train::training_loop::train_event::TrainEvent;
 use crate::{Error, ModelKind, Result, tr};
 use search::Search;
 use std::path::Path;
@@ -47,7 +52,7 @@ pub enum TuneBudget {
 /// Scores on the reported rows, and whether each answer is correct.
 type ScoredAnswers = (Scores, Vec<bool>);
 
-/// Searches for settings, then trains a classifier with them as [`super::train`] does.
+/// Searches for settings, then trains a classifier with them as [`train`](crate::train::train) does.
 ///
 /// # Errors
 /// Those of `train`. [`Error::Interrupted`] if interrupted: finished trials are kept, and `resume` continues from them.
@@ -68,11 +73,11 @@ pub fn tune(
         true => None,
         false => {
             let first = search.first_options();
-            let mut quiet = |event: super::TrainEvent<'_>| search::forward_progress(event, &mut *training.observe);
+            let mut quiet = |event: TrainEvent<'_>| search::forward_progress(event, &mut *training.observe);
             let folder = search.folder_of(0)?;
             let model =
                 classify::train_predictor(data, RunContext { options: &first, out: &folder, stop }, &mut quiet)?;
-            let (rows, _) = super::card::reported_rows(data);
+            let (rows, _) = reported_rows(data);
             let scored = model.scores(rows, first.seed)?;
             Some((scored.ensemble, scored.confidences.into_iter().map(|row| row.1).collect()))
         }
@@ -86,7 +91,7 @@ pub fn tune(
     move_run(&search.folder_of_network(), out)?;
     training.options = options;
     let mut observe = std::mem::replace(&mut training.observe, Box::new(|_| {}));
-    training.observe = Box::new(move |event: super::TrainEvent<'_>| search::forward_progress(event, &mut *observe));
+    training.observe = Box::new(move |event: TrainEvent<'_>| search::forward_progress(event, &mut *observe));
     let outcome = classify::train_tuned(data, training, Some(tuned))?;
     if !outcome.interrupted {
         remove_work_folder(&folder)?;
@@ -94,7 +99,8 @@ pub fn tune(
     Ok(outcome)
 }
 
-/// Searches for settings, then trains an n-gram classifier with them as [`super::train_ngram_classifier`] does.
+/// Searches for settings, then trains an n-gram classifier with them as
+/// [`train_ngram_classifier`](crate::train::train_ngram_classifier) does.
 ///
 /// # Errors
 /// The same as for [`tune`].
@@ -118,7 +124,7 @@ pub fn tune_ngrams(
             let mut again = Training::new(place.path());
             (again.options, again.stop) = (search.first_options(), stop);
             let outcome = ngrams::train_ngram_classifier(data, again)?;
-            let (rows, _) = super::card::reported_rows(data);
+            let (rows, _) = reported_rows(data);
             let predictions = outcome.model.predict(&rows.texts())?;
             let right =
                 predictions.iter().zip(&rows.labels).map(|(p, &label)| p.confidence_and_correctness(label).1).collect();
