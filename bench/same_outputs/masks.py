@@ -12,7 +12,9 @@ SAID = [
     # The plan of training, which is estimated from its first steps and their memory.
     (rf"expected time {NUMBER} \w+( {NUMBER} min)? in all", "expected time TIME in all"),
     (rf"全体の予想時間 (最大 )?{NUMBER} (秒|分|時間)( {NUMBER} 分)?", r"全体の予想時間 \1TIME"),
-    (rf"(memory|メモリ) {NUMBER} MiB", r"\1 MEMORY"),
+    (rf"(memory|メモリ)( +)((?:at most|最大) )?{NUMBER} [MG]iB", r"\1\2\3MEMORY"),
+    (rf"{NUMBER} % (of this time)", r"SHARE \1"),
+    (rf"(この時間のうち f32 で) {NUMBER} %", r"\1 SHARE"),
     (rf"(linear model|線形モデル)(?:s)?(、| in ){NUMBER} (s|秒)", r"\1\2TIME"),
     (rf"(--model ngrams (?:trains in|なら)) {NUMBER} (s|秒)", r"\1 TIME"),
     (rf"done in {NUMBER} (s|min|h)( {NUMBER} min)?", "done in TIME"),

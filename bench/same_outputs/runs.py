@@ -309,14 +309,13 @@ def predicted():
     for kind in [*PREDICTORS, *TRANSLATORS, *WRITERS, *ENCODERS]:
         name = kind.folder
         has_layers = 0 if kind.is_network and not kind.is_tagger and name != "static" else 2
-        has_positions = 2 if kind in ENCODERS or name in ("rnn", "lstm", "gru", "encoder-alibi", "encoder-none") else has_layers
         yield run(f"info-{name}", f"info {name}")
         yield run(f"info-{name}-ja", f"info {name} --lang ja")
         yield run(f"info-{name}-json", f"info {name} --json")
-        yield run(f"info-{name}-report", f"info {name} --report")
+        yield run(f"info-{name}-report", f"info {name} --report", None)
         yield run(f"count-model-{name}", f"count --model {name} --length 7 --batch 2", has_layers)
         yield run(f"count-model-{name}-json", f"count --model {name} --json", has_layers)
-        yield run(f"position-model-{name}", f"position --model {name} --length 6 --json -", has_positions)
+        yield run(f"position-model-{name}", f"position --model {name} --length 6 --json -", None)
     yield run("info-machine", "info")
     yield run("info-machine-json", "info --json --lang ja")
 
