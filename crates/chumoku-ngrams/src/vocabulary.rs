@@ -187,29 +187,10 @@ impl Vocabulary {
     pub(crate) fn push_row(&self, mut counted: impl Iterator<Item = (u64, u32)>, rows: &mut SparseRows) {
         let start = rows.values.len();
         let mut squares = [0.0_f64; 2];
-        let (mut batch, mut places, mut keys) = ([(0, 0); LOOKUPS], [0; LOOKUPS], [0; LOOKUPS]);
+        let mut batch = [(0, 0); LOOKUPS];
         loop {
             let count = batch.iter_mut().zip(&mut counted).map(|(slot, ngram)| *slot = ngram).count();
-            let batch = &batch[..count];
-            for (place, (hash, _)) in places.iter_mut().zip(batch) {
-                *place = self.table[(hash >> self.shift) as usize] as usize;
-            }
-            for (key, &place) in keys.iter_mut().zip(&places[..count]) {
-                *key = self.hash_at(place);
-            }
-            for (&(hash, count), (&place, &key)) in batch.iter().zip(places.iter().zip(&keys)) {
-                let (mut at, mut key) = (place, key);
-                while key < hash {
-                    at += 1;
-                    key = self.hash_at(at);
-                }
-                if key == hash && at < self.len() {
-                    let value = term_frequency(count) * self.idf[at];
-                    squares[block_of(hash)] += f64::from(value * value);
-                    rows.indices.push(at as u32);
-                    rows.values.push(value);
-                }
-            }
+            self.push_batch(&batch[..count], &mut squares, rows);
             if count < LOOKUPS {
                 break;
             }
@@ -219,6 +200,30 @@ impl Vocabulary {
             *value *= scale[block_of(self.hashes[at as usize])];
         }
         rows.starts.push(rows.values.len());
+    }
+
+    /// Appends at most [`LOOKUPS`] n-grams to a row without its scales, and adds their squares by block.
+    fn push_batch(&self, batch: &[(u64, u32)], squares: &mut [f64; 2], rows: &mut SparseRows) {
+        let (mut places, mut keys) = ([0; LOOKUPS], [0; LOOKUPS]);
+        for (place, (hash, _)) in places.iter_mut().zip(batch) {
+            *place = self.table[(hash >> self.shift) as usize] as usize;
+        }
+        for (key, &place) in keys.iter_mut().zip(&places[..batch.len()]) {
+            *key = self.hash_at(place);
+        }
+        for (&(hash, count), (&place, &key)) in batch.iter().zip(places.iter().zip(&keys)) {
+            let (mut at, mut key) = (place, key);
+            while key < hash {
+                at += 1;
+                key = self.hash_at(at);
+            }
+            if key == hash && at < self.len() {
+                let value = term_frequency(count) * self.idf[at];
+                squares[block_of(hash)] += f64::from(value * value);
+                rows.indices.push(at as u32);
+                rows.values.push(value);
+            }
+        }
     }
 
     /// Appends column features to the last row; they follow the n-grams.
