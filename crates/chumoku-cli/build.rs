@@ -31,7 +31,7 @@ fn main() {
 }
 
 /// Folds identical functions and constants, which then share an address. Rust promises distinct addresses to statics
-/// alone. Those that a dependency compares by address (`encoding_rs`) differ in their content, so none is folded.
+/// alone. A dependency (`encoding_rs`) compares statics by address; they differ in their content and are not folded.
 const FOLD_IDENTICAL: &str = "-Wl,--icf=all";
 
 /// Returns true if an empty program can be linked with this argument, or `None` if it cannot be tried.

@@ -61,8 +61,8 @@ fn max_ngrams(texts: &[RowRef<'_>], scheme: &NgramScheme) -> f64 {
     per_byte as f64 * (text_bytes(texts) + 8.0 * texts.len() as f64)
 }
 
-/// Returns the number of leading bits that define slices of hashes for these texts. Reads a sample only if the texts
-/// are so large that it matters.
+/// Returns the number of leading bits that define slices of hashes for these texts. Reads a sample only if
+/// [`max_ngrams`] exceeds the memory limit.
 pub(crate) fn slice_bits_for(texts: &[RowRef<'_>], scheme: &NgramScheme) -> u32 {
     match slice_bits(max_ngrams(texts, scheme)) {
         0 => 0,
