@@ -13,8 +13,8 @@ SAID = [
     (rf"expected time {NUMBER} \w+( {NUMBER} min)? in all", "expected time TIME in all"),
     (rf"全体の予想時間 (最大 )?{NUMBER} (秒|分|時間)( {NUMBER} 分)?", r"全体の予想時間 \1TIME"),
     (rf"(memory|メモリ)( +)((?:at most|最大) )?{NUMBER} [MG]iB", r"\1\2\3MEMORY"),
-    (rf"{NUMBER} % (of this time)", r"SHARE \1"),
-    (rf"(この時間のうち f32 で) {NUMBER} %", r"\1 SHARE"),
+    (rf"{NUMBER} % (of this time|at the bf16 rate)", r"SHARE \1"),
+    (rf"(この時間のうち f32 で|bf16 なら) {NUMBER} %", r"\1 SHARE"),
     (rf"(linear model|線形モデル)(?:s)?(、| in ){NUMBER} (s|秒)", r"\1\2TIME"),
     (rf"(--model ngrams (?:trains in|なら)) {NUMBER} (s|秒)", r"\1 TIME"),
     (rf"done in {NUMBER} (s|min|h)( {NUMBER} min)?", "done in TIME"),
@@ -82,8 +82,7 @@ def profile(text: str) -> str:
         names = sorted(re.sub(r"(  +[0-9.]+ ?%?)+ *$", "", line) for line in found[2].split("\n"))
         return found[1] + "\n".join(names)
 
-    text = re.sub(r"((?:Where the time went|時間の内訳).*\n\n.*\n)((?:.+\n)*.+)", stages, text)
-    return re.sub(r"((?:of this time in f32|f32 で)|in bf16|bf16 なら) ?[0-9.]+ %|[0-9.]+ % of this time in f32|[0-9.]+ % in bf16", "SHARE", text)
+    return re.sub(r"((?:Where the time went|時間の内訳).*\n\n.*\n)((?:.+\n)*.+)", stages, text)
 
 
 # The keys of measurements in `bench` and `compare`, and of an operation's cost in the profile.

@@ -95,6 +95,12 @@ WRITERS = [
     Kind("writer-subwords", LM_TEXT, "page.txt"),
     *(Kind(name, "'t3 t7 t11'", "tokens.txt") for name in ["llama", "llama_scaled", "mistral", "qwen2", "qwen3", "gpt2", "from-llama"]),
 ]
+# Folders that `train` did not write have no report.
+UNTRAINED = [
+    *(f"{name}_classifier" for name in ["bert", "distilbert", "roberta", "modernbert"]), "marian", "llama", "llama_scaled",
+    "mistral", "qwen2", "qwen3", "gpt2", "bert", "bert_pair", "xlm_roberta", "static",
+]
+LEARNED_POSITIONS = ["bert", "bert_pair", "xlm_roberta", "base", "from-names"]
 ENCODERS = [Kind(name, FILM, "corpus.csv") for name in ["bert", "bert_pair", "xlm_roberta", "base", "static"]]
 
 
@@ -309,13 +315,16 @@ def predicted():
     for kind in [*PREDICTORS, *TRANSLATORS, *WRITERS, *ENCODERS]:
         name = kind.folder
         has_layers = 0 if kind.is_network and not kind.is_tagger and name != "static" else 2
+        has_positions = 2 if kind in ENCODERS or name in ("rnn", "lstm", "gru", "encoder-alibi", "encoder-none") else has_layers
+        if name in LEARNED_POSITIONS:
+            has_positions = 0
         yield run(f"info-{name}", f"info {name}")
         yield run(f"info-{name}-ja", f"info {name} --lang ja")
         yield run(f"info-{name}-json", f"info {name} --json")
-        yield run(f"info-{name}-report", f"info {name} --report", None)
+        yield run(f"info-{name}-report", f"info {name} --report", 2 if name in UNTRAINED else 0)
         yield run(f"count-model-{name}", f"count --model {name} --length 7 --batch 2", has_layers)
         yield run(f"count-model-{name}-json", f"count --model {name} --json", has_layers)
-        yield run(f"position-model-{name}", f"position --model {name} --length 6 --json -", None)
+        yield run(f"position-model-{name}", f"position --model {name} --length 6 --json -", has_positions)
     yield run("info-machine", "info")
     yield run("info-machine-json", "info --json --lang ja")
 

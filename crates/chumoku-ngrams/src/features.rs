@@ -114,7 +114,7 @@ fn feature_columns(counted: &CountedTexts, features: usize) -> PlainColumns {
     found
 }
 
-/// Returns the columns of all n-grams that occur in at least `at_least` texts, in the order of their hashes.
+/// Returns the columns of all n-grams that occur in enough texts, in the order of their hashes.
 pub(crate) fn count_ngrams(counted: &CountedTexts, choice: &FeatureSelection<'_>) -> Vec<ColumnGroup> {
     let texts: Vec<(&[u64], &[u32])> = counted.texts().collect();
     let all: usize = texts.iter().map(|text| text.0.len()).sum();
@@ -265,7 +265,7 @@ fn keep_most_frequent(parts: &mut [ColumnGroup], choice: &FeatureSelection<'_>) 
 
 /// Returns idf · √s of every column by group, or with another power of s, and the factors of the two blocks of each text.
 fn column_weights(parts: &[ColumnGroup], choice: &FeatureSelection<'_>) -> (Vec<Vec<f32>>, Vec<[f32; 2]>) {
-    /// Number of groups whose sums of squares are held at a time.
+    /// Number of groups that are weighted at a time, because each has sums of squares of all texts.
     const AT_A_TIME: usize = 8;
     let FeatureSelection { labels, classes, relevance: power, .. } = *choice;
     let raised = |relevance: f64| if power == 0.5 { relevance.sqrt() } else { relevance.powf(power) };

@@ -54,11 +54,13 @@ pub(crate) fn text_bytes(texts: &[RowRef<'_>]) -> f64 {
 }
 
 /// Returns a number that the n-grams of the texts do not exceed, each counted once per text. Each length starts at most
-/// once per byte; those inside words also at the boundaries of words. The overlaps of a pair come on top.
+/// once per byte; those inside words also at the boundaries of words. Each text of a pair may share all steps of the
+/// three overlaps of both blocks.
 fn max_ngrams(texts: &[RowRef<'_>], scheme: &NgramScheme) -> f64 {
     let inside = scheme.inside_words.map_or(0, |(shortest, longest)| longest + 1 - shortest);
     let per_byte = scheme.words + scheme.characters + 2 * inside;
-    per_byte as f64 * (text_bytes(texts) + 8.0 * texts.len() as f64)
+    let overlaps = if scheme.pairs { 60 } else { 0 };
+    per_byte as f64 * text_bytes(texts) + ((8 * per_byte + overlaps) * texts.len()) as f64
 }
 
 /// Returns the number of leading bits that define slices of hashes for these texts. Reads a sample only if
@@ -147,10 +149,12 @@ mod tests {
     #[test]
     fn no_text_has_more_ngrams_than_the_bound() {
         let texts = ["", "a", "a b c d e f g h", "I'm 10 % sure!?", "日本語の文", "ﷺ ㍿ İ ½", "x1y2z3", "..."];
-        let pair = |text: &&str| Row::pair(text, "b c 日本");
-        for (rows, pairs) in [(texts.map(Row::from).to_vec(), false), (texts.iter().map(pair).collect(), true)] {
-            for inside_words in [None, Some((1, 8)), Some((3, 5))] {
-                let scheme = NgramScheme { inside_words, pairs, ..NgramScheme::default() };
+        let pairs = texts.iter().flat_map(|text| [Row::pair(text, "b c 日本"), Row::pair(text, text)]);
+        for (rows, pairs) in [(texts.map(Row::from).to_vec(), false), (pairs.collect(), true)] {
+            let schemes =
+                [(3, 4, None), (3, 4, Some((1, 8))), (1, 1, None), (1, 1, Some((1, 1))), (2, 1, Some((3, 3)))];
+            for (words, characters, inside_words) in schemes {
+                let scheme = NgramScheme { words, characters, inside_words, pairs, ..NgramScheme::default() };
                 for row in as_rows(&rows) {
                     let count = NgramReader::default().read(row, &scheme).chunk_by(|a, b| a == b).count();
                     assert!(count as f64 <= max_ngrams(&[row], &scheme), "{row:?}: {count}");

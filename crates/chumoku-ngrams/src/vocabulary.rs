@@ -213,8 +213,9 @@ impl Vocabulary {
         }
         for (&(hash, count), (&place, &key)) in batch.iter().zip(places.iter().zip(&keys)) {
             let (mut at, mut key) = (place, key);
-            while key < hash {
-                at += 1;
+            if key < hash {
+                let end = self.table[(hash >> self.shift) as usize + 1] as usize;
+                at += self.hashes[place..end].partition_point(|&known| known < hash);
                 key = self.hash_at(at);
             }
             if key == hash && at < self.len() {

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 pub(super) const FIRST_CHUNK_ROWS: usize = 256;
 /// Maximum rows per chunk and in the queue, which bounds memory: some hundred batches, for many cores.
 pub(super) const MAX_CHUNK_ROWS: usize = 4096;
-/// Maximum size of the rows in the queue, in bytes. A larger row is alone in it.
+/// Maximum memory of the rows in the queue, in bytes. A larger row is alone in it.
 const MAX_QUEUE_BYTES: usize = 16 << 20;
 /// Maximum time to gather a chunk of more than [`FIRST_CHUNK_ROWS`] rows, so that slow rows do not wait for each other.
 const GATHER_TIME: Duration = Duration::from_millis(50);
-/// Maximum wait for the next row of a chunk. After that, the user may be waiting for an answer.
+/// Time without a new row that ends a chunk, because the user may be waiting for an answer. A row that arrives during
+/// this time starts it again.
 const NEXT_ROW_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// A row of the input.
@@ -26,20 +27,13 @@ pub(super) struct StreamRow {
     pub(super) fault: Option<DataError>,
 }
 
-impl StreamRow {
-    /// Returns the size of its fields in bytes.
-    fn bytes(&self) -> usize {
-        self.record.fields.iter().map(String::len).sum()
-    }
-}
-
 /// The end of a stream: the end of the input, or an error.
 pub(super) type StreamEnd = Result<(), DataError>;
 
 #[derive(Default)]
 struct QueueState {
     rows: VecDeque<StreamRow>,
-    /// The size of `rows`.
+    /// The memory of `rows`.
     bytes: usize,
     /// Set once no row follows those in the queue.
     end: Option<StreamEnd>,
@@ -77,6 +71,11 @@ impl Shared {
     }
 }
 
+/// Returns true if a chunk of this many rows may wait for more.
+fn may_wait(rows: usize, gathered: Duration) -> bool {
+    rows < FIRST_CHUNK_ROWS || gathered < GATHER_TIME
+}
+
 /// Returns both ends of an empty queue.
 pub(super) fn row_queue() -> (RowSender, RowReceiver) {
     let shared = Arc::<Shared>::default();
@@ -89,7 +88,7 @@ pub(super) struct RowSender(Arc<Shared>);
 impl RowSender {
     /// Appends a row and waits for room if need be. Returns `false` if no one takes rows any more.
     pub(super) fn send(&self, row: StreamRow) -> bool {
-        let (bytes, mut state) = (row.bytes(), self.0.lock());
+        let (bytes, mut state) = (row.record.memory_bytes(), self.0.lock());
         if !state.has_room_for(bytes) {
             state.is_full = true;
             self.0.arrived.notify_one();
@@ -143,7 +142,7 @@ impl RowReceiver {
             state = self.0.arrived.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner);
         }
         let start = Instant::now();
-        while !state.is_chunk_whole(size) && (state.rows.len() < FIRST_CHUNK_ROWS || start.elapsed() < GATHER_TIME) {
+        while !state.is_chunk_whole(size) && may_wait(state.rows.len(), start.elapsed()) {
             let before = state.rows.len();
             state.wanted = Some(size);
             let waits = |state: &mut QueueState| !state.is_chunk_whole(size);
@@ -156,7 +155,7 @@ impl RowReceiver {
         state.wanted = None;
         let count = size.min(state.rows.len());
         let rows: Vec<StreamRow> = state.rows.drain(..count).collect();
-        state.bytes -= rows.iter().map(StreamRow::bytes).sum::<usize>();
+        state.bytes -= rows.iter().map(|row| row.record.memory_bytes()).sum::<usize>();
         let is_empty = state.rows.is_empty();
         state.is_full &= !is_empty;
         let end = if is_empty { state.end.take() } else { None };
@@ -225,10 +224,11 @@ mod tests {
 
     #[test]
     fn a_full_queue_holds_the_reader_and_a_large_row_is_alone() {
-        let (sender, receiver) = row_queue();
+        // A failed assertion drops the receiver, which frees the sender.
         thread::scope(|scope| {
+            let (sender, receiver) = row_queue();
             scope.spawn(move || {
-                let sizes = [MAX_QUEUE_BYTES - 1, 1, 1, MAX_QUEUE_BYTES + 1, 1];
+                let sizes = [MAX_QUEUE_BYTES - 2000, 1, MAX_QUEUE_BYTES - 2000, MAX_QUEUE_BYTES, 1];
                 assert!((0..).zip(sizes).all(|(index, size)| sender.send(row(index, size))));
             });
             for expected in [vec![0, 1], vec![2], vec![3]] {
@@ -237,14 +237,20 @@ mod tests {
             }
             assert_eq!(take(&receiver, 1).0, [4]);
         });
-        let (sender, receiver) = row_queue();
         let rows = MAX_CHUNK_ROWS as u64;
         thread::scope(|scope| {
+            let (sender, receiver) = row_queue();
             scope.spawn(move || assert!((0..=rows).all(|index| sender.send(row(index, 0)))));
             wait_until_full(&receiver);
             assert_eq!(take(&receiver, 2 * MAX_CHUNK_ROWS), ((0..rows).collect(), false));
             assert_eq!(take(&receiver, 2 * MAX_CHUNK_ROWS).0, [rows]);
         });
+    }
+
+    #[test]
+    fn chunks_end_early_if_rows_are_slow() {
+        assert!(may_wait(MAX_CHUNK_ROWS - 1, Duration::ZERO) && may_wait(FIRST_CHUNK_ROWS - 1, GATHER_TIME));
+        assert!(!may_wait(FIRST_CHUNK_ROWS, GATHER_TIME));
     }
 
     #[test]

@@ -167,7 +167,7 @@ pub(crate) fn stream(
             break;
         }
     }
-    let ReadSummary { skipped, input } = reader.join().unwrap_or_default();
+    let ReadSummary { skipped, input } = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     writer.finish(input)?;
     if skipped.count > 0 {
         print_status(["skipped", "除外"], &skipped.to_string());

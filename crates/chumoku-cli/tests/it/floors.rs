@@ -88,7 +88,8 @@ const MODULE_FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "chumoku/train",
         &[
-            &["data", "training_loop"],
+            &["data"],
+            &["training_loop"],
             &["settings"],
             &["run_folder"],
             &["continued_training"],

@@ -192,7 +192,7 @@ fn check_features(texts: &[RowRef<'_>], choice: &FeatureSelection, scheme: &Ngra
     let sets: Vec<BTreeSet<u64>> = texts.iter().map(|text| read(text, scheme).into_iter().collect()).collect();
     let with = |hash: u64, class: u32| {
         let labelled = sets.iter().zip(choice.labels);
-        labelled.filter(|(set, label)| ***label == [class] && set.contains(&hash)).count() as f64 + 1.0
+        labelled.filter(|(set, labels)| labels.contains(&class) && set.contains(&hash)).count() as f64 + 1.0
     };
     let totals: Vec<f64> = (0..choice.classes as u32).map(|k| hashes.iter().map(|&hash| with(hash, k)).sum()).collect();
     let all: f64 = totals.iter().sum();
@@ -200,7 +200,7 @@ fn check_features(texts: &[RowRef<'_>], choice: &FeatureSelection, scheme: &Ngra
         let counts: Vec<f64> = (0..choice.classes as u32).map(|k| with(hash, k)).collect();
         let sum: f64 = counts.iter().sum();
         let ratios = counts.iter().zip(&totals).map(|(n, total)| (n / total / ((sum - n) / (all - total))).ln().abs());
-        let relevance = ratios.fold(0.0, f64::max).sqrt().max(1e-3);
+        let relevance = ratios.fold(0.0, f64::max).powf(choice.relevance).max(1e-3);
         let plain = relevance * (1.0 + ((1.0 + texts.len() as f64) / (1.0 + f64::from(df))).ln());
         assert!((f64::from(weight) - plain).abs() < 1e-5 * plain, "{weight} for {plain}");
     }
@@ -239,6 +239,9 @@ fn features_of_many_shards_match_a_plain_count() {
     };
     check_features(&texts, &all, &scheme);
     check_features(&texts, &FeatureSelection { min_document_frequency: 1, max_features: 5000, ..all }, &scheme);
+    let two: Vec<Vec<u32>> = (0..400).map(|row| if row % 4 == 0 { vec![0, 2] } else { vec![row % 3] }).collect();
+    let two: Vec<&[u32]> = two.iter().map(Vec::as_slice).collect();
+    check_features(&texts, &FeatureSelection { labels: &two, relevance: 1.0, max_features: 5000, ..all }, &scheme);
 }
 
 #[test]

@@ -58,8 +58,9 @@ impl Record {
         object.get(key).or_else(|| value_at_path(object, key))
     }
 
-    /// Estimates the memory of the row.
-    pub(crate) fn memory_bytes(&self) -> usize {
+    /// Estimates the memory of the row, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
         let strings = self.fields.iter().map(|field| field.len() + size_of::<String>()).sum::<usize>();
         let object = self.object.as_ref().map_or(0, |object| object.values().map(value_memory_bytes).sum());
         size_of::<Self>() + strings + object

@@ -2,7 +2,7 @@
 //!
 //! # Files
 //!
-//! The folders are listed from the bottom up. A folder imports nothing from those after it.
+//! The folders are listed from the bottom up. Except in tests, a folder imports nothing from those after it.
 //!
 //! - `data`: rows of texts with their answers, in three parts, and the files that they come from
 //! - `training_loop`: the training loop that all tasks share, and what it asks of a task

@@ -119,9 +119,8 @@ fn untested_classes_note(test: &Rows, labels: &[String]) -> Option<String> {
         return None;
     }
     let (n, all, names) = (missing.len(), labels.len(), list_names(&missing));
-    let have = if n == 1 { "has" } else { "have" };
     Some(tr!(
-        "{n} of {all} classes {have} no test rows (rare classes are only used for training): {names}",
+        "{n} of {all} classes without test rows (rare classes are only used for training): {names}",
         "{all} クラスのうち {n} クラスにはテスト用の行がありません（まれなクラスは学習だけに使います）: {names}"
     ))
 }

@@ -19,13 +19,13 @@
 pub(crate) mod classifier_network;
 pub(crate) mod classifier_task;
 pub(crate) mod cross_validation;
-pub(crate) mod feature_columns;
+mod feature_columns;
 pub(crate) mod finished_report;
-pub(crate) mod logistic;
+mod logistic;
 pub(crate) mod members;
 pub(crate) mod multi_label_fit;
 pub(crate) mod ngram_folds;
 pub(crate) mod ngrams;
-pub(crate) mod ngrams_suggestion;
+mod ngrams_suggestion;
 pub(crate) mod small_data;
 pub(crate) mod target;

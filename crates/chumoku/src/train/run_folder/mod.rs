@@ -13,13 +13,13 @@
 //! - `run_time`: estimate of the remaining time
 //! - `training`: inputs and end of a run
 
-pub(crate) mod checkpoint;
+mod checkpoint;
 pub(crate) mod folder_run;
 pub(crate) mod learning_log;
-pub(crate) mod lock;
+mod lock;
 pub(crate) mod output_folder;
 pub(crate) mod progress;
 pub(crate) mod run_identity;
-pub(crate) mod run_log;
-pub(crate) mod run_time;
+mod run_log;
+mod run_time;
 pub(crate) mod training;

@@ -15,9 +15,9 @@
 pub(crate) mod classify;
 pub(crate) mod labels;
 pub(crate) mod language_model;
-pub(crate) mod logistic_targets;
+mod logistic_targets;
 pub(crate) mod masked_language_model;
 pub(crate) mod number;
 pub(crate) mod tag;
-pub(crate) mod token_windows;
+mod token_windows;
 pub(crate) mod translator;

@@ -20,7 +20,7 @@ pub(crate) mod memory;
 pub(crate) mod micro_batches;
 pub(crate) mod random_streams;
 pub(crate) mod run;
-pub(crate) mod schedule;
+mod schedule;
 pub(crate) mod train_event;
 pub(crate) mod train_settings;
 pub(crate) mod train_state;
