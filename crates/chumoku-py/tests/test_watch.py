@@ -434,6 +434,27 @@ def test_concurrent_watches_in_threads():
     assert torch.nn.functional.scaled_dot_product_attention is plain
 
 
+def test_a_hook_removed_during_a_call_of_another_thread():
+    import threading
+
+    model, failed = Reader().eval(), []
+    with chumoku.torch.watch(model):
+        [before], [after] = ([*hooks.values()] for hooks in (model._forward_pre_hooks, model._forward_hooks))
+
+        def call():
+            try:
+                # PyTorch has forgotten that they take keyword arguments.
+                before(model, ())
+                after(model, (), None)
+            except TypeError as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+    assert not failed
+
+
 def test_a_translator_with_source_and_target_of_equal_length():
     """Operations on the source do not affect a translation with the same number of tokens."""
     model, inputs = transformer("marian", "AutoModelForSeq2SeqLM"), batch()

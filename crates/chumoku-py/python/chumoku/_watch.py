@@ -260,16 +260,18 @@ def _temporarily(what: Any, state: Callable[[], Any], enter: Callable[[], Any], 
 def _tracking(model: torch.nn.Module, watch: Watch) -> Iterator[None]:
     """Tracks the running module and the calls of the model."""
 
-    def before(module: torch.nn.Module, args: tuple, kwargs: dict) -> None:
+    # If another thread ends its watch during a call, PyTorch calls the hooks of that watch without keyword arguments.
+    def before(module: torch.nn.Module, args: tuple, kwargs: dict | None = None) -> None:
         if not watch._is_recording():
             return
         watch._running.append(module)
         if module is model:
             watch._first, watch._call = len(watch), None
 
-    def after(module: torch.nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
+    def after(module: torch.nn.Module, args: tuple, *kwargs_and_output: Any) -> None:
         if not watch._is_recording():
             return
+        kwargs, output = kwargs_and_output
         if watch._running:
             watch._running.pop()
         if module is model and output is not None:
