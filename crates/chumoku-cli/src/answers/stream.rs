@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 /// A chunk that is answered faster keeps the cores too little busy: the next may be larger.
 const FAST_CHUNK_TIME: Duration = Duration::from_millis(500);
+
 /// The input of a command.
 pub(crate) enum CommandInput<'a> {
     Texts(Vec<&'a str>),
